@@ -170,7 +170,13 @@ SELECT submitted_at AS at, {ranking.RANKED_AS.format("listed")} AS user, score_s
                MIN(entry) OVER (ORDER BY score_s, submitted_at, run
                                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS faster
           FROM entries
-         WHERE {ON_BOARD}) AS listed
+         WHERE {ON_BOARD}
+           AND (NOT EXISTS (SELECT 1 FROM teams WHERE teams.task = :task)
+             OR NOT EXISTS (SELECT 1 FROM teams
+                              JOIN bests ON bests.user = teams.team AND bests.task = entries.task
+                                        AND bests.task_version = entries.task_version AND bests.gpu = entries.gpu
+                             WHERE teams.task = entries.task AND teams.user = entries.user
+                               AND entries.score_s < bests.score_s))) AS listed
  WHERE faster IS NULL OR entry < faster
 """  # noqa: S608 - our names
 
@@ -303,7 +309,10 @@ class StandingsGateway:
             return tuple(decoded(Mark, row) for row in db.query(_LATE, BoardKey(task, task_version, gpu)._asdict()))
 
     def records(self, task: str, task_version: str, gpu: str) -> tuple[Record, ...]:
-        """Return the newest entries that were the fastest of one board when first submitted, the oldest one first."""
+        """Return the newest entries that were the fastest of one board when first submitted, the oldest one first.
+
+        A member's score that is better than the team's is none: the code's median over all members is slower.
+        """
         with self._file.reading() as db:
             rows = db.query(_RECORDS, BoardKey(task, task_version, gpu)._asdict())
             return tuple(sorted((decoded(Record, row) for row in rows), key=lambda each: -each.score_s)[-_RECORDS_MAX:])

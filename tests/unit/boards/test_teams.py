@@ -243,6 +243,9 @@ def test_one_code_of_several_members_counts_by_the_median_of_all_its_runs(place:
     assert all(verdict in call(place, "ada", "run", str(run.id)).stdout for run in (first, later))
     assert "@red's best, 3.00 µs (the median of 3 runs)" in call(place, "ada", "run", str(own.id)).stdout
     assert len(read(place, "grace", "feed")) == 1
+    opened = board_of(place)
+    records = opened.standings.records("course", "CPU")
+    assert [record.score_s for record in records] == [3e-6]
     update(place, "--freeze", (AT + timedelta(hours=1)).isoformat())
     for score_s in (5e-7, 6e-7):
         sent(place, "bob", score_s, timedelta(hours=2), code=same)
