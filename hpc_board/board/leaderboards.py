@@ -15,7 +15,7 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import Limits, limits_for
 from hpc_board.domain.roles import Role
 from hpc_board.domain.user_board import BoardChange, BoardRequest, CreatedBoard, PackedSource, Plan, Synced, SyncRequest
-from hpc_board.errors import BoardError, DocumentError, InputError, StorageError
+from hpc_board.errors import InputError, StorageError
 from hpc_board.files import temporary_folder, write_whole
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
@@ -248,11 +248,5 @@ def _unpack_source(source: PackedSource | str | None) -> Iterator[Path | str | N
         raise InputError(f"{name} is not a folder, a zip or a reference file.", hint="Send its folder as a zip.")
     with temporary_folder("hpc-board-source-") as folder:
         (folder / name).write_bytes(source.data)
-
-        try:
+        with sources.told_as(f"{folder}/", ""):
             yield folder / name
-        except DocumentError as error:
-            raise sources.with_source_name(error, f"{folder}/", "") from error
-        except BoardError as error:
-            error.message = error.message.replace(f"{folder}/", "")
-            raise

@@ -5,7 +5,8 @@ Each source becomes tasks in memory, read as task folders; no temporary file rem
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from hpc_board.domain.board_options import CompetitionTerms
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.imported import Imported
 from hpc_board.domain.user_board import PackedSource
-from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.errors import BoardError, DocumentError, Fault, InputError
 from hpc_board.files import is_file, is_folder, read_bytes, temporary_folder
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Task
@@ -95,11 +96,8 @@ def read_imports(source: Path, format_name: str | None = None, size_max: int | N
         folder = scratch / source.stem
         folder.mkdir()
         archive.unpack(source, folder)
-        try:
+        with told_as(str(folder), str(source)):
             found = _some(formats.tasks_in(folder, format_name, size_max), str(source))
-        except InputError as error:
-            error.message = error.message.replace(str(folder), str(source))
-            raise
         return [
             with_source_name(each, str(folder), str(source)) if isinstance(each, DocumentError) else each
             for each in found
@@ -210,6 +208,18 @@ def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
         )
     faults = tuple(with_source_name(error, str(folder), str(source)) for error in found.faults)
     return replace(found, faults=faults)
+
+
+@contextmanager
+def told_as(folder: str, source: str) -> Iterator[None]:
+    """Have the errors of a block name the source in the place of the folder it was unpacked to."""
+    try:
+        yield
+    except DocumentError as error:
+        raise with_source_name(error, folder, source) from error
+    except BoardError as error:
+        error.message = error.message.replace(folder, source)
+        raise
 
 
 def with_source_name(error: DocumentError, folder: str, source: str) -> DocumentError:
