@@ -94,7 +94,7 @@ def _runs(board: "Board", side: _Side, words: str, tags: Tags, task: str | None)
     if not side.tags:
         owner, entrant = author_of(side.user)
         known = board.submissions.entrants(owner)
-        near = suggestion(entrant or "", known)
+        near = "" if entrant in known else suggestion(entrant or "", known)
     kinds = f"with the tag {one_line(words, 80)}" if side.tags else f"of the entrant {side.name}"
     where = f" for {task}" if task else ""
     with_tags = f" and {', '.join(map('='.join, tags))}" if tags else ""

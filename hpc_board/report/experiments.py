@@ -18,6 +18,9 @@ _TICKS = 5
 _POINTS_MAX = 400
 _SECONDS_MAX = 120
 _MINUTES_MAX = 180
+_BOARDS_MIN = 3
+"""The boards from which on the report has the interval of their mean: that of two may be 0 to millions."""
+
 _TONES = Tone.PLAIN, Tone.GOOD
 
 _Points = tuple[tuple[float, float], ...]
@@ -89,14 +92,13 @@ def _difference_blocks(found: Experiment) -> Iterator[Block]:
         (Column("SPEEDUP", right=True, stays=True), lambda row: speedup_text(row[1].speedup)),
         (Column("CHANGE", flexible=True, least=14, wraps=True), lambda row: row[1].text),
     )
+    yield Paragraph(f"SPEEDUP is that of {other} over {one}; CHANGE has its 95 % confidence interval.", Tone.QUIET)
     if mean.boards > 1:
-        bounds = f"{speedup_text(mean.speedup_low)} to {speedup_text(mean.speedup_high)}"
+        bounds = f"{speedup_text(mean.speedup_low)} to {speedup_text(mean.speedup_high)}, 95 % confidence interval"
         yield Paragraph(
             f"Geometric mean of {mean.boards} boards: {other} is {speedup_text(mean.speedup)} as fast as {one} "
-            f"({bounds}, 95 % confidence interval over boards)."
+            f"({'too few boards for an interval' if mean.boards < _BOARDS_MIN else f'{bounds} over boards'})."
         )
-    else:
-        yield Paragraph(f"SPEEDUP is that of {other} over {one}; CHANGE has its 95 % confidence interval.", Tone.QUIET)
 
 
 def _pass_blocks(found: Experiment) -> Iterator[Block]:
