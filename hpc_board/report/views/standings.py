@@ -53,6 +53,8 @@ class RowView(View, frozen=True):
     it"""
     members: list[str]
     """the members of the team; empty for a user"""
+    submitter: str
+    """the user of the run: for a team, the member who submitted it"""
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":
@@ -304,6 +306,8 @@ class FeedView(View, frozen=True):
     fallen: list[UserScoreView]
     """the users who left the first three places"""
     emulated: bool
+    submitter: str
+    """the user of the run: for a team, the member who submitted it"""
     text: str
     """the change in a sentence"""
 
