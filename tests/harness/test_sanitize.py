@@ -330,6 +330,7 @@ def test_asan_finds_faults(tmp_path: Path, source: str, kind: str, where: str) -
     assert first.kind.startswith(kind)
     assert first.place.startswith("mine.cpp:")
     assert result.message.startswith(f"asan found: {kind}")
+    assert ("asan: 1 fault\n" in f"{result.profile.text}\n") == (len(result.findings) == 1)
     assert ("located" in first.detail) == kind.startswith("heap")
     assert ("AddressSanitizer" in result.profile.text) == bool(where)
 
