@@ -273,7 +273,7 @@ def _result_blocks(
             cause=cause_of(result.cases),
             file_name=run.file_name,
         )
-        yield Paragraph(f"{meaning.what}\n{meaning.next}{_seed_note(run, result)}")
+        yield Paragraph(f"{meaning.what}\n{meaning.next}{_reproduction_note(run, result)}")
     if run.emulated:
         yield Paragraph(
             f"Emulated: this cluster runs {run.gpu} jobs on a CPU; the times do not apply to {with_article(run.gpu)}.",
@@ -313,8 +313,8 @@ def raised_at(run: Run, result: Result) -> str:
     return ""
 
 
-def _seed_note(run: Run, result: Result) -> str:
-    """Return a line on the failing seed if the case does not show it."""
+def _reproduction_note(run: Run, result: Result) -> str:
+    """Return a line on the inputs of the failed case: the command that writes them, or that their seed is secret."""
     if PUBLIC_PASSED in result.message:
         return "\nThe case shows the public seed; reproduce the failure locally with other seeds."
     case = next((case for case in result.cases if case.verdict is not Verdict.PASS), None)
@@ -324,7 +324,9 @@ def _seed_note(run: Run, result: Result) -> str:
         return (
             "\nThe failing seed is secret and differs from the one shown; try several seeds to reproduce the failure."
         )
-    return ""
+    if case.phase != "test" or not run.stored:
+        return ""
+    return f"\n`hpc-board run {run.id} --case {case.index + 1} --inputs FILE` writes the inputs of the case."
 
 
 def _by_own_eval(result: Result) -> bool:

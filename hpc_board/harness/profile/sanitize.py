@@ -68,7 +68,9 @@ class Sanitize:
         found = findings(tool, read)
         self.findings += found
         shown = [printable(each, _TOOL_TEXT_MAX) for each in texts if each]
-        self._parts.append("\n".join([f"{tool.name}: {len(found) or 'no'} fault{'' if len(found) == 1 else 's'}", *shown]))
+        self._parts.append(
+            "\n".join([f"{tool.name}: {len(found) or 'no'} fault{'' if len(found) == 1 else 's'}", *shown])
+        )
         if failure is not None and failure.verdict is Verdict.DEVICE_ERROR:
             raise Unusable(f"under {tool.name}, {failure.message}")
         failure = failure or unfinished

@@ -156,7 +156,9 @@ def test_several_boards_have_a_mean_with_an_interval(board: Recorded) -> None:
     over = "Best score over runs, relative to the best of both, mean of 2 boards"
     assert f"{over}: {ME}/agent-a 2.24x, {ME}/agent-b 1.00x" in " ".join(text.split())
     assert over not in [line.strip("- ").partition(":")[0] for line in text.splitlines() if line.startswith("---")]
-    told = f"SPEEDUP is that of {ME}/agent-b over {ME}/agent-a; CHANGE has its 95 % confidence interval. Geometric mean "
+    told = (
+        f"SPEEDUP is that of {ME}/agent-b over {ME}/agent-a; CHANGE has its 95 % confidence interval. Geometric mean "
+    )
     words = f"of 2 boards: {ME}/agent-b is 2.24x as fast as {ME}/agent-a (too few boards for an interval)."
     assert f"{told}{words}" in " ".join(text.split())
     ran(board, "agent-a", 4.0, task="narrow", gpu="H100")
