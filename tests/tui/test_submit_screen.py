@@ -276,12 +276,17 @@ def run_line(app: App[None], number: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("mode", "watched"), [(Mode.TEST, "ranked"), (Mode.BENCHMARK, "benchmark"), (Mode.PROFILE, "test")]
+    ("mode", "verdict", "watched"),
+    [
+        (Mode.TEST, Verdict.PASS, "ranked"),
+        (Mode.BENCHMARK, Verdict.WRONG_VALUE, "benchmark"),
+        (Mode.SANITIZE, Verdict.PASS, "test"),
+    ],
 )
-async def test_the_form_is_watched_in_its_mode(kernel: Path, mode: Mode, watched: str) -> None:
+async def test_the_form_is_watched_in_its_mode(kernel: Path, mode: Mode, verdict: Verdict, watched: str) -> None:
     memory = Memory()
     remember_sent(memory, ADDRESS, (kernel, b"sent"))
-    board = FakeBoard(runs=[replace(_TESTED, file_name=kernel.name, code_sha256=_SENT, mode=mode)])
+    board = FakeBoard(runs=[replace(_TESTED, file_name=kernel.name, code_sha256=_SENT, mode=mode, verdict=verdict)])
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -494,7 +499,8 @@ _TESTED = run(7, RunState.FINISHED, gpu="A100", mode=Mode.TEST, verdict=Verdict.
     [
         ({}, "Ready: vectoradd on A100, mode ranked: one job."),
         ({"verdict": Verdict.WRONG_VALUE}, "Ready: vectoradd on A100, mode test: one job."),
-        ({"mode": Mode.PROFILE}, "Ready: vectoradd on A100, mode profile: one job."),
+        ({"mode": Mode.BENCHMARK}, "Ready: vectoradd on A100, mode ranked: one job."),
+        ({"mode": Mode.PROFILE}, "Ready: vectoradd on A100, mode benchmark: one job."),
     ],
 )
 async def test_the_form_has_the_file_and_the_choices_of_the_run(
@@ -504,13 +510,14 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
     file.parent.mkdir()
     file.write_text("import torch  # edited since\n")
     remember_sent(memory, ADDRESS, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
-    board = FakeBoard(runs=[replace(_TESTED, code_sha256=_SENT, **changes)])
+    before = [replace(_TESTED, id=6 - at, mode=mode) for at, mode in enumerate((Mode.PROFILE, Mode.BENCHMARK))]
+    board = FakeBoard(runs=[replace(_TESTED, code_sha256=_SENT, **changes), *before])
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", *opening)
         if opening:
-            assert ("Next: s submits it in mode ranked." in text_of(app)) == (not changes)
+            assert ("Next: s submits it in mode ranked." in text_of(app)) == ("mode ranked" in ready)
         await press(pilot, "s")
         assert app.screen.query_one(PathInput).value == str(file)
         assert ready in text_of(app)

@@ -363,27 +363,41 @@ class BoardScreen(Screen[None]):
     def submit_file_of(self, run: Run) -> None:
         """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
 
-        def fill(file: Path | None) -> None:
+        def fill(found: tuple[Path | None, Mode]) -> None:
+            file, mode = found
             own = run.user == self.board.user
-            self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file, of_run=own)))
+            self.post_message(Open(targets.Submit(run.task, (run.gpu,), mode, file, of_run=own)))
 
-        self.ask("submit", partial(self._file_of, run), fill, whom=THE_FILE)
+        self.ask("submit", lambda: (self._file_of(run), self._next_mode(run)), fill, whom=THE_FILE)
 
     def submit_latest_of(self, task: str, gpu: str | None = None) -> None:
         """Open the form for a task, with the latest file of the user that is known, for its GPU or another one."""
 
-        def question() -> tuple[Run, Path] | None:
-            found = ((run, self._file_of(run)) for run in self.board.runs.list(task=task, limit=_LATEST_MAX))
-            return next(((run, file) for run, file in found if file is not None), None)
+        def question() -> targets.Submit:
+            if (found := self.latest_of(task)) is None:
+                return targets.Submit(task)
+            run, file = found
+            return targets.Submit(task, (gpu or run.gpu,), self._next_mode(run), file, latest=True)
 
-        def fill(found: tuple[Run, Path] | None) -> None:
-            target = targets.Submit(task)
-            if found is not None:
-                run, file = found
-                target = targets.Submit(task, (gpu or run.gpu,), next_mode(run), file, latest=True)
-            self.post_message(Open(target))
+        self.ask("submit", question, self.lead_to, whom=THE_FILE)
 
-        self.ask("submit", question, fill, whom=THE_FILE)
+    def lead_to(self, target: targets.Target) -> None:
+        self.post_message(Open(target))
+
+    def latest_of(self, task: str) -> tuple[Run, Path] | None:
+        """Return the user's latest run of a task whose file is known, with the file."""
+        found = ((run, self._file_of(run)) for run in self.board.runs.list(task=task, limit=_LATEST_MAX))
+        return next(((run, file) for run, file in found if file is not None), None)
+
+    def _mode_of(self, run: Run) -> Mode:
+        """Return the mode of a run, for a profile that of the user's last run before it that is none."""
+        if run.mode is not Mode.PROFILE:
+            return run.mode
+        before = self.board.runs.list(task=run.task, before=run.id, limit=_LATEST_MAX)
+        return next((each.mode for each in before if each.mode is not Mode.PROFILE), Mode.TEST)
+
+    def _next_mode(self, run: Run) -> Mode:
+        return Mode.RANKED if is_ready_to_rank(run) else self._mode_of(run)
 
     def watch_file_of(self, run: Run) -> None:
         """Watch the user's file of a run, in mode benchmark after a measured run, since no save is ranked unasked."""
@@ -401,22 +415,18 @@ class BoardScreen(Screen[None]):
     def edit_file_of(self, run: Run) -> None:
         """Open the user's editor with the file of a run, and then the form with it."""
 
-        def question() -> tuple[Path, bool]:
+        def question() -> targets.Edit:
             name, code = self.board.submissions.code(run.submission)
             # Without an editor, no copy is written.
             if not editor.is_found(os.environ):
-                return Path(name), False
+                return targets.Edit(Path(name))
             sent = sent_as(self.memory, self.board.address, run.code_sha256)
-            found = local_files.of_run(run.id, Path(name).name, code, sent)
+            file, is_new = local_files.of_run(run.id, Path(name).name, code, sent)
             # The edited file is found again by the code that the run has.
-            remember_sent(self.memory, self.board.address, (found[0], code))
-            return found
+            remember_sent(self.memory, self.board.address, (file, code))
+            return targets.Edit(file, run.task, (run.gpu,), self._mode_of(run), is_copy=is_new)
 
-        def edit(found: tuple[Path, bool]) -> None:
-            file, is_new = found
-            self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), run.mode, is_copy=is_new)))
-
-        self.ask("edit", question, edit, whom=THE_FILE)
+        self.ask("edit", question, self.lead_to, whom=THE_FILE)
 
     def edit_starter_of(self, task: Task, gpus: tuple[str, ...] = (), mode: Mode | None = None) -> None:
         """Open the user's editor with the file for a task, which begins as its starter, and then the form with it."""
@@ -653,9 +663,9 @@ class BoardScreen(Screen[None]):
             self.look_again()
 
 
-def next_mode(run: Run) -> Mode:
-    """Return the mode for the next submission of a run's file: ranked if the run passed the tests."""
-    return Mode.RANKED if run.mode is Mode.TEST and run.verdict is Verdict.PASS else run.mode
+def is_ready_to_rank(run: Run) -> bool:
+    """Return whether a run passed in mode test or benchmark, after which its file is submitted in mode ranked."""
+    return run.mode in (Mode.TEST, Mode.BENCHMARK) and run.verdict is Verdict.PASS
 
 
 def _named(run: Run) -> str:

@@ -33,7 +33,7 @@ from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import Clock, next_mode
+from hpc_board.tui.screens.base import Clock, is_ready_to_rank
 from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
@@ -267,7 +267,7 @@ class ReportScreen(RunScreen):
             logs = self.printed.is_empty or not self.has_class("-wide")
             run, user = read.run, self.board.user
             first, *rest = read.outcome(user, logs=logs, best=self._best)
-            if run.user == user and next_mode(run) is not run.mode:
+            if run.user == user and is_ready_to_rank(run):
                 rest = [Paragraph(_NEXT_RANKED), *rest]
             if run.user == user and canceller(run) == user:
                 rest = [Paragraph(_NEXT_RERUN), *rest]

@@ -130,18 +130,15 @@ class RunScreen(BoardScreen):
 
         self.ask("task", question, act, failed=tell)
 
-    def _lead_to(self, target: targets.Target) -> None:
-        self.post_message(Open(target))
-
     def action_code(self) -> None:
         if (run := self.run_in_hand) is not None:
             self.post_message(Open(targets.Code(run.submission, run.task)))
 
     def action_standings(self) -> None:
-        self._on_task(self._lead_to, lambda run: targets.Standings(run.task, run.gpu, run.user))
+        self._on_task(self.lead_to, lambda run: targets.Standings(run.task, run.gpu, run.user))
 
     def action_trend(self) -> None:
-        self._on_task(self._lead_to, lambda run: targets.Trend(run.task, run.gpu, run.user))
+        self._on_task(self.lead_to, lambda run: targets.Trend(run.task, run.gpu, run.user))
 
     def action_copy(self) -> None:
         """Copy the number of the run; pressed again, its command, the path of its file, and the number of its job."""
