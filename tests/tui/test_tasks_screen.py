@@ -1,5 +1,6 @@
 """The tasks as a user finds, reads and begins them: every test drives the app through its keys and reads its screen."""
 
+import hashlib
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -7,8 +8,11 @@ import pytest
 from textual import events
 from textual.widgets import Input
 
+from hpc_board.domain.run import RunState
 from hpc_board.errors import StorageError
 from hpc_board.model.gpu import Gpu
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
 from hpc_board.tui import editor
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
@@ -21,7 +25,7 @@ from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import A100, H100, NOW, TASKS, FakeBoard, task
+from tests.tui.fake_board import A100, H100, NOW, TASKS, FakeBoard, run, task
 from tests.values import replace
 
 TEMPLATE = "import torch\n\n\ndef custom_kernel(data):\n    return data\n"
@@ -273,6 +277,28 @@ async def test_a_starter_that_is_written_to_be_edited_is_named_by_the_form_alone
         assert isinstance(pilot.app.screen, SubmitScreen)
         assert pilot.app.screen.query_one(PathInput).value == "vectoradd.py"
         assert not pilot.app._notifications
+
+
+@pytest.mark.parametrize(("key", "screen"), [("s", SubmitScreen), ("e", SubmitScreen), ("w", WatchScreen)])
+async def test_the_keys_of_a_task_take_the_file_of_its_latest_run_before_the_starter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, screen: type[BoardScreen]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    board = board_with_code()
+    latest = run(7, RunState.FINISHED, gpu="A100", mode=Mode.BENCHMARK, verdict=Verdict.WRONG_VALUE)
+    name, code = board.code(latest.submission)
+    Path(name).write_bytes(code)
+    board.known_runs = [replace(latest, file_name=name, code_sha256=hashlib.sha256(code).hexdigest())]
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", key)
+        assert isinstance(pilot.app.screen, screen)
+        assert name in text_of(pilot.app)
+        assert "vectoradd on A100, mode benchmark" in text_of(pilot.app)
+        assert not Path("vectoradd.py").exists()
 
 
 @pytest.mark.parametrize(("gpus", "screen"), [((H100,), WatchScreen), ((H100, A100), SubmitScreen)])

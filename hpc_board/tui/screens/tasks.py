@@ -1,6 +1,6 @@
 """The list of tasks, with deadlines and the user's ranks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from operator import attrgetter
@@ -22,6 +22,7 @@ from hpc_board.board import Board
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.gpus import allowed_gpus, none_allowed
+from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Record
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_file, is_folder, write_file
@@ -34,7 +35,7 @@ from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, THE_FILE, BoardScreen, Clock
 from hpc_board.tui.verbs import app_binding, binding, bindings
 from hpc_board.tui.widgets.blocks import drawn, entitle, facts, log_lines
 from hpc_board.tui.widgets.description import Description
@@ -90,8 +91,8 @@ class TasksScreen(BoardScreen):
             for number, part in enumerate(_PARTS, start=1)
         ),
         binding("write"),
-        binding("edit", "Edit your file or the starter, then submit it"),
-        binding("watch", "Submit your file or the starter on every save"),
+        binding("edit", "Edit your latest file, else the starter, then submit it"),
+        binding("watch", "Submit your latest file, else the starter, on every save"),
         *bindings("sort", "reverse", "description"),
         binding("copy", "Copy the shown text to the clipboard"),
         binding("refresh", "Reload the task folders", action="reload", show=False),
@@ -273,13 +274,25 @@ class TasksScreen(BoardScreen):
         self.notify(f"Starter written to {starter}.", markup=False)
 
     def action_edit(self) -> None:
-        if (task := self._selected) is not None:
-            self.edit_starter_of(task)
+        self._on_latest("edit", self.edit_file_of, self.edit_starter_of)
 
     def action_watch(self) -> None:
-        task = self._selected
-        if task is None:
+        self._on_latest("watch", self.watch_file_of, self._watch_starter)
+
+    def _on_latest(self, subject: str, on_run: Callable[[Run], None], on_starter: Callable[[Task], None]) -> None:
+        """Pass the user's latest run of the task whose file is known to `on_run`, without one the task to the other."""
+        if (task := self._selected) is None:
             return
+
+        def act(found: tuple[Run, Path] | None) -> None:
+            if found is None:
+                on_starter(task)
+            else:
+                on_run(found[0])
+
+        self.ask(subject, partial(self.latest_of, task.name), act, whom=THE_FILE)
+
+    def _watch_starter(self, task: Task) -> None:
         from hpc_board.domain.draft import SubmissionRequest
         from hpc_board.runs.drafts import read_source
 
