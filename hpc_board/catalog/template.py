@@ -82,16 +82,6 @@ def template_code(task: Task, name: str) -> str:
     return "".join([*header, *lines[end:]]).lstrip("\r\n")
 
 
-def _by_ending(task: Task, file_name: str) -> str | None:
-    """Return the template for a file of this name: the plain one of its language, else the only one for it."""
-    language = language_of(file_name)
-    if language is None:
-        return None
-    plain = Template.of(language)
-    fitting = [name for name in task.templates if Template(name).language is language]
-    return plain if plain in fitting else fitting[0] if len(fitting) == 1 else None
-
-
 def compiled_header() -> str:
     """Return the header that compiled submissions include, as the harness gives it to the compiler."""
     from hpc_board.harness.build.toolchain import header_text
@@ -103,11 +93,11 @@ def template_name(task: Task, language: str | None, file_name: str = "") -> str:
     """Return the name of the requested template.
 
     `language` is that name in any case and without its punctuation, or the language of submissions that the template is
-    for; without one, the ending of `file_name` chooses among several.
+    for; without one, it is the plain template of the language of `file_name`, or the only one that the name permits.
 
     Raises:
         InputError: the task has no template, several of which neither `language` nor `file_name` chooses one, or none
-            in that language; or the file's ending is that of another language.
+            in that language or for that file; or the file's ending is that of another language.
     """
     if not task.templates:
         raise InputError(
@@ -116,12 +106,15 @@ def template_name(task: Task, language: str | None, file_name: str = "") -> str:
         )
     names = ", ".join(task.templates)
     if language is None:
-        if len(task.templates) > 1:
-            fitting = _by_ending(task, file_name)
-            if fitting is None:
-                raise InputError(f"task {task.name} has several templates: {names}", hint="Choose one with --language.")
-            return fitting
-        return next(iter(task.templates))
+        of_file = language_of(file_name)
+        fitting = [name for name in task.templates if of_file in (None, Template(name).language)]
+        if not fitting:
+            raise InputError(f"task {task.name} has no template for {file_name}.", hint=f"It has: {names}.")
+        if of_file is not None and (plain := Template.of(of_file)) in fitting:
+            return plain
+        if len(fitting) > 1:
+            raise InputError(f"task {task.name} has several templates: {names}", hint="Choose one with --language.")
+        return fitting[0]
     known = {_plain(name): Template(name) for name in Template} | _OTHER_NAMES
     wanted = known.get(_plain(language))
     if wanted is None:

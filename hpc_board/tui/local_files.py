@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_file, is_folder, read_bytes, write_file
-from hpc_board.model.task import Task
+from hpc_board.model.task import Task, Template, language_of
 from hpc_board.tui.preferences import Memory, state_file
 
 if TYPE_CHECKING:
@@ -24,14 +24,32 @@ _FOLDERS_MAX = 8
 
 def starter_file(memory: Memory, task: Task) -> Path:
     """Return the path of the user's file for a task, beside the starter that was written last."""
-    return Path(memory.get("tasks", "folder", "")) / f"{task.name}{Path(task.submission_name).suffix}"
+    return Path(memory.get("tasks", "folder", "")) / starter_name(task)
+
+
+def starter_name(task: Task) -> str:
+    """Return the name of the user's file for a task, with the extension of its first template's language."""
+    endings = (Template(name).language.extensions[0] for name in task.templates)
+    return task.name + next(endings, Path(task.submission_name).suffix)
 
 
 def of_task(memory: Memory, task: Task) -> tuple[Path, bool]:
     """Return the user's file for a task with a starter, and whether it is new, as `of_starter` does."""
-    from hpc_board.catalog.template import starter
+    path = starter_file(memory, task)
+    return of_starter(path, starter_text(task, path.name))
 
-    return of_starter(starter_file(memory, task), starter(task, next(iter(task.templates))))
+
+def starter_text(task: Task, file_name: str) -> str:
+    """Return the starter of a task for a file of this name: the first of the task's templates in its language.
+
+    Raises:
+        InputError: the task has no template, or none in that language.
+    """
+    from hpc_board.catalog.template import starter, template_name
+
+    language = language_of(file_name)
+    fitting = (name for name in task.templates if language in (None, Template(name).language))
+    return starter(task, next(fitting, None) or template_name(task, None, file_name))
 
 
 def of_starter(path: Path, text: str) -> tuple[Path, bool]:

@@ -383,7 +383,13 @@ async def test_the_starter_is_written_and_never_over_a_file_without_a_question(t
 
 @pytest.mark.parametrize(
     ("typed", "words"),
-    [("no/such/x.py", "such file"), ("", "File is required"), ("../", "is a folder"), ("no/", "Enter the name")],
+    [
+        ("no/such/x.py", "such file"),
+        ("", "File is required"),
+        ("../", "is a folder"),
+        ("no/", "Enter the name"),
+        ("k.cu", "task vectoradd has no template for k.cu. It has: Python"),
+    ],
 )
 async def test_a_path_that_cannot_be_written_says_why(tmp_path: Path, typed: str, words: str) -> None:
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
@@ -392,6 +398,17 @@ async def test_a_path_that_cannot_be_written_says_why(tmp_path: Path, typed: str
         shown = " ".join(text_of(pilot.app).split())
         assert words in shown
         assert not list(tmp_path.glob("*.py"))
+
+
+async def test_the_starter_is_in_the_language_of_its_file_name(tmp_path: Path) -> None:
+    vectoradd = replace(TASKS[-1], templates={"Python": TEMPLATE, "cuBLAS": "first", "CUDA": "second", "C++": "third"})
+    async with app_on(FakeBoard(tasks=(*TASKS[:-1], vectoradd))).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "W")
+        assert "Write the starter of vectoradd (.py or .cu or .cpp):" in text_of(pilot.app)
+        for name, ending in (("k.cu", "first"), ("k.cpp", "third"), ("k.py", TEMPLATE)):
+            await press(pilot, "ctrl+u", *name, "enter", "W")
+            assert (tmp_path / name).read_text().endswith(ending)
 
 
 async def test_the_folder_of_the_last_starter_is_offered_again(tmp_path: Path) -> None:

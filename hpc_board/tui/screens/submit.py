@@ -697,10 +697,8 @@ class SubmitScreen(BoardScreen):
     def _code_of(self, file: Path | None, task: str | None, starts: Task | None) -> SourceText:
         """Return the starter, the file, or its difference to the last submission."""
         if file is None and starts is not None:
-            from hpc_board.catalog.template import starter
-
             name = local_files.starter_file(self.memory, starts).name
-            text = starter(starts, next(iter(starts.templates)))
+            text = local_files.starter_text(starts, name)
             return SourceText(text, name, f"{name}: the starter, which F4 edits")
         source = read_source(file or Path())
         last = next(iter(self.board.runs.list(task=task, limit=1)), None) if task else None

@@ -26,7 +26,7 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Record
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_file, is_folder, write_file
-from hpc_board.model.task import Task
+from hpc_board.model.task import Task, Template
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text
@@ -231,43 +231,51 @@ class TasksScreen(BoardScreen):
         task = self._selected
         if task is None:
             return
-        from hpc_board.catalog.template import starter
         from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
         from hpc_board.tui.widgets.form import expanded
 
+        file = local_files.starter_file(self.memory, task)
         try:
-            text = starter(task, _first(task))
+            local_files.starter_text(task, file.name)
         except InputError as error:
             self.fail("write", error)
             return
         self.forget_failure("write")
+        languages = dict.fromkeys(Template(name).language for name in task.templates)
+        question = f"Write the starter of {task.name} ({' or '.join(each.extensions[0] for each in languages)}):"
 
         def fault(lines: tuple[str, ...]) -> str:
             if is_folder(expanded(lines[0])):
                 return f"{lines[0]} is a folder: enter the name of a file in it."
-            return "Enter the name of a file." if lines[0].endswith("/") else ""
+            if lines[0].endswith("/"):
+                return "Enter the name of a file."
+            try:
+                local_files.starter_text(task, lines[0])
+            except InputError as error:
+                return f"{error.message} {error.hint}"
+            return ""
 
         def ask(path: Path) -> None:
             lines = [Line("File", str(path), needed=True, is_path=True)]
-            self.app.push_screen(AskLines(f"Write the starter of {task.name}:", lines, "Write", check=fault), take)
+            self.app.push_screen(AskLines(question, lines, "Write", check=fault), take)
 
         def take(lines: tuple[str, ...] | None) -> None:
             if lines is None:
                 return
             path = expanded(lines[0])
             if is_file(path):
-                question = f"{path} already exists. Replace it?"
-                self.app.push_screen(Confirm(question, "Replace it", "Keep it", destroys=True), partial(replace, path))
+                doubt = Confirm(f"{path} already exists. Replace it?", "Replace it", "Keep it", destroys=True)
+                self.app.push_screen(doubt, partial(replace, path))
             else:
-                self.ask("write", lambda: _written(path, text), self._tell_written)
+                self.ask("write", lambda: _written(path, task), self._tell_written)
 
         def replace(path: Path, yes: bool | None) -> None:
             if yes:
-                self.ask("write", lambda: _written(path, text, force=True), self._tell_written)
+                self.ask("write", lambda: _written(path, task, force=True), self._tell_written)
             else:
                 ask(path)
 
-        ask(local_files.starter_file(self.memory, task))
+        ask(file)
 
     def _tell_written(self, starter: Path) -> None:
         self.remember_folder(starter)
@@ -652,23 +660,20 @@ def _searched(task: Task) -> str:
     return " ".join((task.name, *map(str, task.accepted), *task.gpus, first)).casefold()
 
 
-def _first(task: Task) -> str | None:
-    return next(iter(task.templates), None)
-
-
 def _code(task: Task, part: str) -> SourceText:
     """Return the reference or the starter of a task, empty if it has none."""
-    from hpc_board.catalog.template import reference_file, starter
+    from hpc_board.catalog.template import reference_file
 
     if part == "starter":
-        return SourceText(starter(task, _first(task)) if task.templates else "", task.submission_name)
+        name = local_files.starter_name(task)
+        return SourceText(local_files.starter_text(task, name) if task.templates else "", name)
     reference = reference_file(task)
     return SourceText(reference.text or "", reference.name) if reference else SourceText("", "")
 
 
-def _written(path: Path, text: str, *, force: bool = False) -> Path:
+def _written(path: Path, task: Task, *, force: bool = False) -> Path:
     try:
-        write_file(path, text.encode(), force=force)
+        write_file(path, local_files.starter_text(task, path.name).encode(), force=force)
     except InputError as error:
         raise InputError(error.message, hint="Press W and enter another path.") from error
     return path
