@@ -78,3 +78,14 @@ async def test_a_board_alone_on_a_huge_screen_has_all_columns_and_a_long_bar() -
         assert row.split()[6:9] == ["d", "2030-05-14", "14:00"], "the moment is beside the age"
         assert f"{'█' * 54} 100 %" in shown
         assert "dmitri-with-a-long-name.py" in shown
+
+
+async def test_a_plot_of_few_records_below_the_tasks_is_low() -> None:
+    board = FakeBoard()
+    app = app_on(board)
+    async with app.run_test(size=(200, 100)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end")
+        plot = text_of(app).partition("Best time on H100")[2].partition("log scale")[0]
+        assert len(board.records("vectoradd", "H100")) == 2
+        assert len(plot.splitlines()) == 1 + 8 + 1, "two records, below the title and above the axis"

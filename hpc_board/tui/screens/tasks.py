@@ -60,6 +60,9 @@ _BELOW_EDGES = 3
 
 _BOARD_ROWS = 10
 _PLOT_LINES_MIN = 14
+_PLOT_LINES_OF_RECORD = 4
+"""The most lines of a plot for each record: the steps between few would be cliffs."""
+
 _PLOT_EDGES = 3
 """The lines of a plot that are not its own: its title, and its axis with the texts below."""
 
@@ -498,7 +501,8 @@ class TasksScreen(BoardScreen):
         if len(ranks.records) < 2 or room < _PLOT_LINES_MIN:
             self.board_panel.update(drawn(shown))
             return
-        plot = text_plot(records_plot(ranks.records, now), width, room - _PLOT_EDGES)
+        lines = min(room - _PLOT_EDGES, _PLOT_LINES_OF_RECORD * len(ranks.records))
+        plot = text_plot(records_plot(ranks.records, now), width, lines)
         title = toned(f"{plot.title} on {boards[0].gpu}", Tone.ACCENT)
         self.board_panel.update(Group(drawn(shown), title, log_lines(plot)))
 
