@@ -110,8 +110,8 @@ _HANGUP_SECONDS = 3.0
 _RECENT_MAX = 5
 """The most lines of the palette that precede the others as they were used before."""
 
-THEME_FAULTS_MAX = 3
-"""The most faulty files of themes that have a notification each."""
+FAULTS_MAX = 4
+"""The most faulty files of preferences that are named at the start."""
 
 PLACES: Mapping[str, targets.Target] = {
     "tasks": targets.Tasks(),
@@ -152,7 +152,7 @@ def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, st
 
 
 def load_preferences(environ: Mapping[str, str]) -> Preferences:
-    """Return the user's preferences for the app, or the defaults and the fault of the file."""
+    """Return the user's preferences for the app and the faults of their files; a faulty file is left out."""
     file = preferences.settings_file(environ)
     folder = file.parent / preferences.THEMES_NAME
     names = (themes.DARK.name, themes.LIGHT.name, *BUILTIN_THEMES)
@@ -170,8 +170,11 @@ def load_preferences(environ: Mapping[str, str]) -> Preferences:
         try:
             found = app_file.load(file, (*names, *(theme.name for theme in own)), keyed)
         except BoardError as error:
-            found = Preferences(fault=error)
-    return replace(found, themes=tuple(own), theme_faults=tuple(faults))
+            faults.insert(0, error)
+    fault = next(iter(faults), None)
+    if len(faults) > 1:
+        fault = InputError("\n".join(f"{each.message}\n{each.hint}" for each in faults[:FAULTS_MAX]), hint="")
+    return replace(found, themes=tuple(own), fault=fault)
 
 
 class Followed(msgspec.Struct, frozen=True):
@@ -356,8 +359,6 @@ class BoardApp(App[None]):
             # The form hides the screen that shows the fault.
             if self._preferences.fault is not None:
                 self._notify_warning(f"{self._preferences.fault.message} {self._preferences.fault.hint}")
-        for fault in self._preferences.theme_faults[:THEME_FAULTS_MAX]:
-            self._notify_warning(f"{fault.message}\n{fault.hint}")
         self._read_role()
         if board.served:
             self._listen()

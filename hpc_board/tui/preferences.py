@@ -43,7 +43,7 @@ class Notify(StrEnum):
 
 
 class Preferences(msgspec.Struct, frozen=True):
-    """The values of `app.yaml`, or the defaults with a `fault` if the file is invalid."""
+    """The values of `app.yaml`, or the defaults if it is invalid; `fault` is that of it and of the files of themes."""
 
     theme: str = ""
     notify: Notify = Notify.NONE
@@ -52,8 +52,6 @@ class Preferences(msgspec.Struct, frozen=True):
     fault: BoardError | None = None
     themes: "tuple[Theme, ...]" = ()
     """The user's own themes."""
-    theme_faults: tuple[BoardError, ...] = ()
-    """The errors of the files of themes that cannot be used."""
 
 
 def settings_file(environ: Mapping[str, str]) -> Path:

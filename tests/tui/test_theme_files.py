@@ -1,5 +1,6 @@
 """A user's own themes: the files, their faults, and the app with them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from hpc_board.tui.app import BoardApp, load_preferences
 from hpc_board.tui.theme_files import ThemeFile
 from tests.tui.driving import press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
-from tests.tui.test_admin_screen import told
 
 PAGE = Path(__file__).parents[2] / "docs" / "app.md"
 REEF = """\
@@ -40,8 +40,8 @@ def app_with(config: Path) -> BoardApp:
 def fault_of(tmp_path: Path, text: str) -> str:
     found = load_preferences({"XDG_CONFIG_HOME": str(folder(tmp_path, own=text))})
     assert found.themes == ()
-    (fault,) = found.theme_faults
-    return fault.message
+    assert found.fault is not None
+    return found.fault.message
 
 
 def test_the_example_of_the_manual_is_a_theme() -> None:
@@ -101,8 +101,8 @@ def test_names_of_files_are_names_of_themes_and_count_once(tmp_path: Path) -> No
     config = folder(tmp_path, **{"two words": "primary: teal\n", "a": REEF, "b": REEF})
     found = load_preferences({"XDG_CONFIG_HOME": str(config)})
     assert [theme.name for theme in found.themes] == ["reef"]
-    told = [fault.message for fault in found.theme_faults]
-    assert ["another theme" in told[0], "the file's name is not" in told[1]] == [True, True]
+    assert found.fault is not None
+    assert re.search("another theme(?s:.*)the file's name is not", found.fault.message)
 
 
 def test_files_beyond_the_bound_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,22 +110,28 @@ def test_files_beyond_the_bound_are_not_read(tmp_path: Path, monkeypatch: pytest
     config = folder(tmp_path, a="primary: teal\n", b="primary: teal\n", c="primary: teal\n")
     found = load_preferences({"XDG_CONFIG_HOME": str(config)})
     assert [theme.name for theme in found.themes] == ["a", "b"]
-    assert "3 files of themes (limit 2)" in found.theme_faults[0].message
+    assert found.fault is not None
+    assert "3 files of themes (limit 2)" in found.fault.message
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "hpc-board").mkdir()
     (tmp_path / "hpc-board" / "themes").touch()
-    (fault,) = load_preferences({"XDG_CONFIG_HOME": str(tmp_path)}).theme_faults
+    fault = load_preferences({"XDG_CONFIG_HOME": str(tmp_path)}).fault
+    assert fault is not None
     assert "themes: Not a directory" in fault.message
 
 
-async def test_a_broken_file_is_told_and_the_app_goes_on(tmp_path: Path) -> None:
-    app = app_with(folder(tmp_path, bad="primary: tel\n", good=REEF))
-    async with app.run_test(size=(100, 30)) as pilot:
+async def test_broken_files_are_told_in_one_box_and_the_app_goes_on(tmp_path: Path) -> None:
+    config = folder(tmp_path, bad="primary: tel\n", good=REEF)
+    (config / "hpc-board" / "app.yaml").write_text("theme: hpc-bord\n")
+    app = app_with(config)
+    async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        assert 'Did you mean "teal"' in told(app)
-        await press(pilot, "r")
+        shown = " ".join(text_of(app).split())
+        assert re.search('Did you mean "hpc-board".*The app uses its defaults.*Did you mean "teal"', shown)
+        assert not app._notifications
+        await press(pilot, "escape", "r")
         assert "Runs" in text_of(app)
         assert "reef" in app.available_themes
 
