@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-from hpc_board.model.measurement import conditions, ratio_of_references
 from hpc_board.model.result import Case, Timing
 from hpc_board.model.task import Ranking
 from hpc_board.model.value import Value
@@ -56,6 +55,9 @@ class OwnBest(Value):
 
 def is_slower(cases: Sequence[Case], best: OwnBest, least_s: float) -> bool:
     """Return whether a run of these `cases`, whose score is at least `least_s`, is slower, as `compare` says."""
+    # A list of scores needs none of these rules.
+    from hpc_board.model.measurement import conditions, ratio_of_references
+
     pairs = [(best.references_ns[case.index], case.timing.reference_ns) for case in cases if case.timing is not None]
     return least_s > best.bound_s * math.exp(conditions(ratio_of_references(pairs), best.differ))
 

@@ -12,7 +12,7 @@ from hpc_board.model.score import duration_text, error_text, interval_text
 _ERROR_MAX = 0.1
 _CASES_NAMED_MAX = 3
 _TUNED = 1.25
-"""Ratio of the speedups of public and hidden cases from which the report gives a reason."""
+"""Ratio of the least speedup of public cases and the largest of hidden ones from which the report gives a reason."""
 
 _CHANGES = "first-touch page faults, threads that wait for each other, changing clock speeds"
 
@@ -66,12 +66,21 @@ def noise_advice(result: Result) -> tuple[Advice, ...]:
 
 
 def hidden_ratio_text(cases: Sequence[Case]) -> str:
-    """Return how hidden cases compare with public ones; empty if one kind has no speedup, or unless all passed."""
-    ratio = _hidden_ratio(cases)
-    if not ratio or any(case.verdict is not Verdict.PASS for case in cases):
+    """Return how hidden cases compare with public ones; empty if one kind has no speedup, or unless all passed.
+
+    The comparison is that of the geometric means of their speedups. There is a reason only where no time is noisy, and
+    each hidden case is slower than all public ones.
+    """
+    timed = [(case.timing.speedup, case) for case in cases if case.timing and case.timing.speedup]
+    public, hidden = ([speedup for speedup, case in timed if case.is_hidden is which] for which in (False, True))
+    if not (public and hidden) or any(case.verdict is not Verdict.PASS for case in cases):
         return ""
+    ratio = math.exp(math.fsum(map(math.log, public)) / len(public) - math.fsum(map(math.log, hidden)) / len(hidden))
     words = f"{ratio_text(max(ratio, 1 / ratio))} {'slower' if ratio >= 1 else 'faster'}"
-    why = ": the kernel may be tuned to the public sizes" if ratio > _TUNED else ""
+    is_tuned = min(public) > _TUNED * max(hidden) and not any(
+        case.timing and is_noisy(case.timing) for _, case in timed
+    )
+    why = ": the kernel may be tuned to the public sizes" if is_tuned else ""
     return f"Hidden cases are {words} against the reference than public ones{why}."
 
 
@@ -154,18 +163,6 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             f"{'one more process' if most == 1 else f'up to {most} more processes'}, since "
             f"{'other work used the machine' if used >= BUSY_PROCESSORS else 'the times differed'}.",
         )
-
-
-def _hidden_ratio(cases: Sequence[Case]) -> float | None:
-    """Return the geometric mean of the public cases' speedups over that of the hidden ones; None if one is unknown."""
-    speedups: dict[bool, list[float]] = {True: [], False: []}
-    for case in cases:
-        if case.timing and case.timing.speedup:
-            speedups[case.is_hidden].append(math.log(case.timing.speedup))
-    if not all(speedups.values()):
-        return None
-    public, hidden = (math.fsum(speedups[which]) / len(speedups[which]) for which in (False, True))
-    return math.exp(public - hidden)
 
 
 def _reference_text(timing: Timing) -> str:

@@ -865,6 +865,10 @@ def test_the_report_compares_hidden_cases_with_public_ones(reference_ns: float, 
     assert words in text
     assert "hidden case 1" in text
     assert [each.kind for each in result_advice(result)] == ["hidden"]
+    slower = replace(public, index=2, timing=replace(public.timing, reference_ns=1.2e6))
+    noisy = replace(known, index=2, timing=replace(public.timing, reference_ns=2e6, busy_processors=0.5))
+    for other in (slower, noisy):
+        assert "tuned" not in result_advice(result_of(Verdict.PASS, known, other, hidden))[-1].text
 
 
 def test_the_report_and_the_json_have_the_same_remarks_on_times() -> None:
