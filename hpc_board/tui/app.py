@@ -726,10 +726,10 @@ class BoardApp(App[None]):
             else:
                 choice = self._drafts.get(target.task, Choice(folder=choice.folder, task=target.task))
         if target.latest and choice.is_begun:
-            target = targets.Submit(target.task)
+            target = targets.Submit(target.task, mode=target.mode if choice.is_sent else None)
         if target.file is not None:
             choice = replace(choice, file=target.file, folder=target.file.parent)
-        choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)
+        choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode, is_sent=False)
         if not target.of_run:
             self._choice = choice
         self._open(replace(target, choice=choice))

@@ -20,6 +20,8 @@ class Choice(msgspec.Struct, frozen=True):
     mode: Mode = Mode.TEST
     note: str = ""
     options: str = ""
+    is_sent: bool = False
+    """True once it was submitted: the mode of the next form is the one after the latest run."""
 
     @property
     def is_begun(self) -> bool:

@@ -562,6 +562,26 @@ async def test_the_same_key_opens_a_complete_form_and_submits_it(kernel: Path, o
     assert [draft.source.file_name for draft in board.sent] == [kernel.name]
 
 
+async def test_a_profile_that_was_submitted_leaves_the_form_of_its_task_in_the_mode_before(kernel: Path) -> None:
+    memory = Memory()
+    remember_sent(memory, ADDRESS, (kernel, b"sent"))
+    before = replace(_TESTED, file_name=kernel.name, code_sha256=_SENT, mode=Mode.BENCHMARK)
+    board = FakeBoard(runs=[before])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        app.screen.query_one("#mode", Select).value = Mode.PROFILE
+        app.screen.query_one("#note", Input).value = "mine"
+        await settled(pilot)
+        await press(pilot, "ctrl+s")
+        assert [draft.mode for draft in board.sent] == [Mode.PROFILE]
+        board.known_runs[0] = replace(board.known_runs[0], file_name=kernel.name, code_sha256=_SENT)
+        await press(pilot, "escape", "escape", "end", "s")
+        assert "mode benchmark: 2 jobs." in text_of(app)
+        assert app.screen.query_one("#note", Input).value == "mine"
+
+
 @pytest.mark.parametrize(
     ("text", "focused"),
     [

@@ -537,6 +537,7 @@ class SubmitScreen(BoardScreen):
         return runs
 
     def _follow(self, runs: Sequence[Run]) -> None:
+        self._choice = replace(self._choice, is_sent=True)
         self.post_message(Chosen(self._choice))
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
