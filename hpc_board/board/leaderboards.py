@@ -73,6 +73,13 @@ class Leaderboards:
             InputError: no such leaderboard exists, or the source, a name or an option is invalid.
             Refused: the user is not a creator, or the leaderboard belongs to another user.
         """
+        plans = self._planned(request)
+        for plan in plans:
+            if unknown := unknown_users(plan):
+                self._context.warn(f"{plan.name}: unknown on this machine: {', '.join(unknown)}.")
+        return plans
+
+    def _planned(self, request: BoardRequest) -> tuple[Plan, ...]:
         editor, now = self._context.editor, utc_now()
         with _unpack_source(request.source) as source:
             if request.update:
@@ -138,13 +145,10 @@ class Leaderboards:
             synced_now, _ = self._synced(request)
             plans = tuple(each.plan for each in synced_now if each.plan is not None and each.stored)
         else:
-            plans = self.plan(request)
+            plans = self._planned(request)
         chosen = [plan for plan in plans if plan.name in changes]
         if {plan.name: plan.after_change for plan in chosen} != dict(changes):
             raise InputError("a board changed after the plan was made.", hint="Review the new plan and retry.")
-        for plan in chosen:
-            if unknown := unknown_users(plan):
-                self._context.warn(f"{plan.name}: unknown on this machine: {', '.join(unknown)}.")
         context = self._context
         return context.editor.carry_out(chosen, force=force, reason=reason, at=utc_now(), store=context.store)
 

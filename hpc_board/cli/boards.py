@@ -245,7 +245,7 @@ def update(
         print_blocks(*plan_report(plan))
     if not dry_run:
         (plan,) = board.leaderboards.carry_out(request, {name: plan.after_change}, force=force, reason=reason)
-    _print_plans([plan], as_json=as_json, stored=not dry_run and bool(plan.differences))
+    _print_plans([plan], as_json=as_json, stored=not dry_run and bool(plan.differences), of_source=source is not None)
 
 
 @command("hpc-board delete softmax", "hpc-board delete softmax --yes --reason 'course is over'")
@@ -360,7 +360,7 @@ def _source(board: Board, words: str, format_name: str | None, name: str | None)
     return packed(words, format_name) if board.served or format_name else words
 
 
-def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored: bool) -> None:
+def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored: bool, of_source: bool = True) -> None:
     views = [PlanView.of(plan, stored=stored) for plan in plans]
     print_found(views, *(block for plan in plans for block in plan_report(plan)), as_json=as_json)
     for plan in plans:
@@ -368,7 +368,7 @@ def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored:
             remark(f"{plan.name}: {plan.unfit_gpus}")
         if plan.shadows:
             remark(f"{plan.name}: the board replaces the task of this name in the settings.")
-        if plan.task is not None and plan.before is None:
+        if plan.task is not None and of_source:
             for warning in plan.task.warnings:
                 remark(f"{plan.name}: task.yml, {warning}")
     if not stored:

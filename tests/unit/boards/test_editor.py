@@ -597,6 +597,29 @@ def test_an_update_takes_a_source_in_the_format_that_is_named(place: Recorded, t
     assert "reference_source.py" in [file.name for file in of(place).tasks.get("echo").files]
 
 
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_an_update_warns_of_unknown_keys(place: Recorded, words: Sequence[str]) -> None:
+    folder = made(place, "echo")
+    changed(folder, "lang: py", "lang: py\nrankingby: geom")
+    done = call(place, "update", "echo", folder, *words)
+    assert done.exit_code == 0, done.stderr
+    assert "echo: task.yml, line" in done.stderr
+    assert "unknown key rankingby is ignored" in done.stderr
+    assert "rankingby" not in call(place, "update", "echo", "--deadline", "none", *words).stderr
+
+
+def test_a_plan_warns_once_of_users_that_this_machine_does_not_know(place: Recorded) -> None:
+    made(place, "echo")
+    board, told = of(place), list[str]()
+    board.warn = told.append
+    options = RequestedOptions(closed=True, members=("@hpc-board-absent",))
+    request = BoardRequest(name="echo", options=options, update=True)
+    (plan,) = board.leaderboards.plan(request)
+    assert told == ["echo: unknown on this machine: @hpc-board-absent."]
+    board.leaderboards.carry_out(request, {"echo": plan.after_change})
+    assert len(told) == 1
+
+
 def test_a_task_of_the_settings_folders_is_no_board_to_change(place: Recorded) -> None:
     for words in (("update", "narrow", "--gpu", "CPU"), ("delete", "narrow", "--yes")):
         done = call(place, *words)
