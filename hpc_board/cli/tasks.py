@@ -30,11 +30,13 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.output import print_blocks, print_file, print_json, refresh, remark
 from hpc_board.domain.catalog import require_texts
+from hpc_board.domain.imported import Basis
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.files import user_errors, write_file, write_new_folder
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Language, Task
+from hpc_board.model.text import one_line
 from hpc_board.report.tasks import gpus_table, task_report, tasks_table
 
 if TYPE_CHECKING:
@@ -410,6 +412,10 @@ def import_(
     for fault in faults:
         remark(f"Skipped: {fault}")
     folders = [] if explain else [_written(each, output or Path()) for each in tasks]
+    for each in tasks if folders else []:
+        for part in each.parts:
+            if part.basis is Basis.MISSING:
+                remark(f"{one_line(each.name)}: {one_line(part.name)}: {one_line(part.became)}")
     if as_json:
         from hpc_board.report.views.tasks import ImportView
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from hpc_board.catalog.contract import parsed
+from hpc_board.catalog.contract import defined, parsed
 from hpc_board.catalog.imports import flashinfer, kernelbench, pair
 from hpc_board.catalog.imports.licences import licence_of
 from hpc_board.domain.imported import Imported
@@ -23,27 +23,34 @@ class Format(NamedTuple):
     task: Callable[[Path, int | None], Imported]
 
 
-def _files_of(recognised: Callable[..., bool]) -> Callable[[Path], list[Path]]:
-    """Return a function for the Python files of a source, itself one or a folder of such."""
+def _files_of(recognised: Callable[[set[str]], bool], parts: set[str]) -> Callable[[Path], list[Path]]:
+    """Return a function for the Python files of a source, itself one or a folder of such.
+
+    Beside a whole problem, a file that is not Python or has only some of the `parts` counts too: its faults are told.
+    """
 
     def problems(source: Path) -> list[Path]:
         candidates = [source] if source.is_file() else sorted(source.iterdir())
-        return [each for each in candidates if each.suffix == ".py" and each.is_file() and _is(each, recognised)]
+        names = {each: _names_in(each) for each in candidates if each.suffix == ".py" and each.is_file()}
+        if not any(found is not None and recognised(found) for found in names.values()):
+            return []
+        return [each for each, found in names.items() if found is None or not parts.isdisjoint(found)]
 
     return problems
 
 
-def _is(path: Path, recognised: Callable[..., bool]) -> bool:
+def _names_in(path: Path) -> set[str] | None:
+    """Return the names that a Python file defines; None if it cannot be read."""
     try:
-        return recognised(parsed(read_text(path, FILE_BYTES_MAX)))
+        return defined(parsed(read_text(path, FILE_BYTES_MAX)))
     except (InputError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+        return None
 
 
 FORMATS = {
     flashinfer.NAME: Format(flashinfer.problems, flashinfer.of_file),
-    kernelbench.NAME: Format(_files_of(kernelbench.recognised), kernelbench.of_file),
-    pair.NAME: Format(_files_of(pair.recognised), pair.of_file),
+    kernelbench.NAME: Format(_files_of(kernelbench.recognised, kernelbench.NEEDED), kernelbench.of_file),
+    pair.NAME: Format(_files_of(pair.recognised, {*pair.REFERENCES, *pair.INPUTS}), pair.of_file),
 }
 """Every format by its name, in the order in which a source is tried."""
 

@@ -27,15 +27,15 @@ from hpc_board.model.text import one_line
 NAME = "kernelbench"
 
 _MODEL, _INPUTS, _INIT_INPUTS = "Model", "get_inputs", "get_init_inputs"
-_NEEDED = (_MODEL, _INPUTS, _INIT_INPUTS)
+NEEDED = {_MODEL, _INPUTS, _INIT_INPUTS}
 _VALUE_BYTES = 16 * 2**30
 _USUAL_MODULES = {"torch", "math", "numpy", "typing", "itertools", "functools", "collections", "einops", "copy"}
 _STARTER = "\n\nclass ModelNew(Model):\n    pass\n"
 
 
-def recognised(tree: ast.Module) -> bool:
-    """Return whether a file defines such a problem."""
-    return defined(tree).issuperset(_NEEDED)
+def recognised(names: set[str]) -> bool:
+    """Return whether a file that defines these names is such a problem."""
+    return names >= NEEDED
 
 
 def of_file(path: Path, size_max: int | None = None) -> Imported:
@@ -48,7 +48,7 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
     text = read_text(path, FILE_BYTES_MAX)
     tree = tree_of(text, path)
     names = defined(tree)
-    if faults := [Fault(name, "is not defined") for name in _NEEDED if name not in names]:
+    if faults := [Fault(name, "is not defined") for name in sorted(NEEDED) if name not in names]:
         raise refused(path, faults)
     stated = _sizes(tree)
     sizes = {name: capped(value, size_max) for name, value in stated.items()}

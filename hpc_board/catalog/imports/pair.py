@@ -39,9 +39,8 @@ _CASES_MAX = 200
 _BENCHMARKS_MAX = 6
 
 
-def recognised(tree: ast.Module) -> bool:
-    """Return whether a file defines such a pair."""
-    names = defined(tree)
+def recognised(names: set[str]) -> bool:
+    """Return whether a file that defines these names is such a pair."""
     return not names.isdisjoint(REFERENCES) and not names.isdisjoint(INPUTS)
 
 
@@ -68,7 +67,8 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
     seeded = taken is not None and "seed" in taken.names
     where, cases = sizes or ("none", [{}])
     cases = [{key: capped(value, size_max) for key, value in each.items()} for each in cases]
-    if faults := list(_case_faults(inputs, taken, where, cases)):
+    place = where if sizes else next((name for name in _CASES if name in Constants(tree).values), _CASES[0])
+    if faults := list(_case_faults(inputs, taken, place, cases)):
         raise refused(path, faults)
     chosen = spread(cases, _BENCHMARKS_MAX)
     parts = (
@@ -104,7 +104,7 @@ def _case_faults(
 ) -> Iterator[Fault]:
     """Yield the faults of cases that a function cannot take."""
     for index, case in enumerate(cases):
-        place = f"{where}.{index}"
+        place = f"{where}.{index}" if case else where
         for key, value in case.items():
             try:
                 case_value(value)
@@ -117,7 +117,8 @@ def _case_faults(
         if unknown:
             yield Fault(place, f"has {', '.join(unknown)}, which {inputs} does not take")
         if lacking:
-            yield Fault(place, f"lacks {', '.join(lacking)}, which {inputs} requires: state them in a list `cases`")
+            example = f'[{{"{lacking[0]}": 1024}}]'
+            yield Fault(place, f"{inputs} requires {', '.join(lacking)}: state a list of dicts, such as {example}")
 
 
 def _about_seed(inputs: str, *, seeded: bool) -> Iterator[Part]:

@@ -358,6 +358,28 @@ def test_an_import_of_which_a_part_cannot_be_read_writes_the_others_and_ends_wit
     done = CliRunner().invoke(cli, ["task", "import", str(tmp_path / "both"), "-o", str(tmp_path / "out")])
     assert (done.exit_code, done.stderr.count("Skipped: "), done.stderr.count("Task written")) == (2, 1, 1)
     assert len(list((tmp_path / "out").iterdir())) == 1
+    level = tmp_path / "level1"
+    level.mkdir()
+    for name, text in (
+        ("right", PROBLEM),
+        ("cut", PROBLEM + "def f(:\n"),
+        ("part", PROBLEM.replace("get_init_inputs", "f")),
+    ):
+        written(level / f"{name}.py", text)
+    done = CliRunner().invoke(cli, ["task", "import", str(level), "-o", str(tmp_path / "level")])
+    assert (done.exit_code, done.stderr.count("Skipped: "), done.stderr.count("Task written")) == (2, 2, 1)
+    assert "cut.py" in done.stderr
+    assert "get_init_inputs: is not defined" in done.stderr
+
+
+def test_an_import_warns_of_each_workload_that_it_leaves_out(tmp_path: Path) -> None:
+    source = trace_set(tmp_path / "set", workload(5), workload(6) | {"axes": {"MM": 6}})
+    (lines,) = source.rglob("*.jsonl")
+    lines.write_text(lines.read_text() + '\n{"axes": {"M"\n')
+    done = CliRunner().invoke(cli, ["task", "import", str(source), "-o", str(tmp_path / "out")])
+    assert done.exit_code == 0
+    assert "workload 2 is left out: the axis M has no value" in done.stderr
+    assert f"{lines.name}: line 3: " in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -381,13 +403,20 @@ def test_sizes_that_are_data_become_cases(tmp_path: Path, text: str, expected: l
     ("text", "expected"),
     [
         ("def reference(x): ...", "inputs: is not defined: it returns the arguments of a call"),
-        ("def ref(x): ...\ndef inputs(n): ...", "none.0: lacks n, which inputs requires: state them in a list `cases`"),
+        (
+            "def ref(x): ...\ndef inputs(n): ...",
+            'cases: inputs requires n: state a list of dicts, such as [{"n": 1024}]',
+        ),
+        (
+            "sizes = [1000, 65537]\ndef ref(x): ...\ndef inputs(n): ...",
+            "sizes: inputs requires n: state a list of dicts",
+        ),
         ("cases = [{'m': 1}]\ndef ref(x): ...\ndef inputs(n=2): ...", "cases.0: has m, which inputs does not take"),
         ("cases = [{'n': 10**18 * 9}]\ndef ref(x): ...\ndef inputs(n): ...", ""),
         ("def f(:", "line 1: the document: invalid Python: invalid syntax (<unknown>, line 1)"),
         ("x = " + "-" * 60_000 + "1", "the document: invalid Python"),
     ],
-    ids=["no inputs", "no cases", "unknown argument", "largest number", "no Python", "too deep"],
+    ids=["no inputs", "no cases", "sizes without names", "unknown argument", "largest number", "no Python", "too deep"],
 )
 def test_a_pair_that_is_not_whole_says_what_it_lacks(tmp_path: Path, text: str, expected: str) -> None:
     path = written(tmp_path / "p.py", text)
