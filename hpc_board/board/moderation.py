@@ -184,11 +184,12 @@ class Moderation:
             InputError: the name is invalid, the end is none or not in the next LINK_DAYS_MAX days, or the leaderboard
                 is a task of the settings.
         """
+        from hpc_board.board.tasks import Tasks
+        from hpc_board.boards.editor import not_a_board
+
         self._context.require_manager([board], "make links")
         if self._context.editor.board(board) is None:
-            raise InputError(
-                f"{one_line(board, 80)} is not a board made by `create`.", hint="The live page shows it to everyone."
-            )
+            raise not_a_board(board, self._context.editor.visible(), Tasks(self._context).of_settings())
         if not re.fullmatch(NAME, name):
             raise InputError(f'"{one_line(name, 80)}" is not a valid name of a link.', hint=f"Give {NAME_WORDS}.")
         now = utc_now()

@@ -476,7 +476,8 @@ def test_a_board_that_is_made_again_has_none_of_the_links_before(board: Recorded
         (("course", "p", "--until", "none"), "a link ends within 366 days"),
         (("course", "p", "--until", "+367d"), "a link ends within 366 days"),
         (("course", "a b"), '"a b" is not a valid name of a link'),
-        (("narrow", "p"), "narrow is not a board made by `create`"),
+        (("narrow", "p"), "narrow comes from a folder in the settings, not from `create`"),
+        (("coursee", "p"), 'unknown board "coursee". Did you mean "course"?'),
     ],
 )
 def test_a_link_has_a_name_and_an_end_and_a_board(board: Recorded, words: Sequence[str], told: str) -> None:
