@@ -35,13 +35,12 @@ from hpc_board.domain.roles import Role
 from hpc_board.model.names import listed
 from hpc_board.report.moderation import (
     bans_table,
+    board_limits_text,
     decisions_table,
     gpu_limit_text,
     limits_table,
-    limits_text,
     links_table,
     rerun_table,
-    whose_text,
 )
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.views import views_of
@@ -161,7 +160,8 @@ def limit(
     whose = Role(role) if role else None
     asked_for = [Limits(_positive(ranked), _positive(other), period, user, whose) for period in periods]
     limits = board.moderation.limit(name, asked_for, kept)
-    text = f"{name}, {whose_text(limits[0])}: {limits_text(limits)}."
+    holding = [each for decision, each in board.moderation.limits() if decision.subject == name]
+    text = f"Limits of {name}: {board_limits_text(holding)}."
     print_done(LimitsView.of(name, limits[0], all_periods=len(periods) > 1), text, as_json=as_json)
 
 

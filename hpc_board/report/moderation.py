@@ -77,6 +77,19 @@ def category_text(limits: Sequence[Limits], category: Category) -> str:
     return "closed" if "closed" in found else ", ".join(found) or "none"
 
 
+def board_limits_text(limits: Sequence[Limits]) -> str:
+    """Return all limits of a board in words: "all users ranked 5/h, other 60/h; user bob ranked 9/d"."""
+    by_whose: dict[str, list[Limits]] = {}
+    for each in limits:
+        by_whose.setdefault(whose_text(each), []).append(each)
+    return "; ".join(f"{whose} {_own_limits_text(theirs)}" for whose, theirs in by_whose.items()) or "none"
+
+
+def _own_limits_text(limits: Sequence[Limits]) -> str:
+    texts = {category: category_text(limits, category) for category in Category}
+    return ", ".join(f"{category} {text}" for category, text in texts.items() if text != "none")
+
+
 def limits_text(limits: Sequence[Limits]) -> str:
     """Return the limits of a board for the same users in words."""
     return ", other ".join([f"ranked {category_text(limits, Category.RANKED)}", category_text(limits, Category.OTHER)])

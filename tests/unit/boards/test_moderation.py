@@ -270,7 +270,7 @@ def test_limits_per_day_and_in_all_hold_beside_those_per_hour_and_a_user_has_the
         "2 of at most 2 ranked submissions to double within a day. Try again in 1" in place.call("bob", *ranked).stderr
     )
     said = place.call(ADMIN, *limit, "9", "--per", "day", "--user", "bob").stderr
-    assert said == "double, user bob: ranked 9/d, other none.\n"
+    assert said == "Limits of double: all users ranked 5/h, 2/d, 3 in all; user bob ranked 9/d.\n"
     assert "3 of at most 3 ranked submissions to double in all. This limit does not reset" in (
         place.call("bob", *ranked).stderr
     )
