@@ -222,8 +222,7 @@ class Context:
         Raises:
             Refused: the user does not have them.
         """
-        if not boards or not self.role.may_act_as(Role.CREATOR):
-            self.require(Role.ADMIN, what)
+        self.require(Role.CREATOR if boards else Role.ADMIN, what)
         for board in boards:
             if not self.manages(board):
                 raise Refused(

@@ -157,6 +157,7 @@ def test_those_who_manage_a_board_see_the_arguments_of_hidden_cases_if_they_ask_
     for user in ("ada", "bob", "otto", "carl"):
         done = place.call(user, "run", str(run), "--hidden")
         assert (done.exit_code, "77" in done.stdout + done.stderr) == (Refused.exit_code, False)
+        assert "the role admin" not in done.stderr
 
 
 def test_a_maintainer_needs_the_role_of_creators_and_loses_the_rights_with_the_list(place: Place) -> None:
