@@ -19,7 +19,7 @@ from hpc_board.model.result import (
     Verdict,
 )
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
-from hpc_board.model.task import Language, language_of
+from hpc_board.model.task import HIDDEN, Language, language_of
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -36,17 +36,19 @@ def verdict_meaning(
     task: str = "TASK",
     on_cpu: bool = False,
     stored: bool = True,
-    cause: Cause | None = None,
+    failed: Case | None = None,
     file_name: str = "",
 ) -> Meaning:
     """Explain a verdict.
 
     `message` is that of the result; `task` is the name in commands; `on_cpu` says that the board's jobs run on a CPU; a
-    run that is not `stored` is a trial of the task's author; `cause` is that of the first wrong output,
-    and `file_name` that of the submission.
+    run that is not `stored` is a trial of the task's author; `failed` is its first failed case, and `file_name` that
+    of the submission.
     """
-    if cause is not None:
-        return _CAUSES[cause]
+    if failed is not None and failed.mismatch is not None and failed.mismatch.cause is not None:
+        return _CAUSES[failed.mismatch.cause]
+    if failed is not None and verdict is Verdict.WRONG_VALUE and failed.spec.startswith(HIDDEN):
+        return _WRONG_IN_HIDDEN
     meaning = _verdict_meaning(verdict, message, on_cpu=on_cpu, stored=stored)
     if meaning is _VERDICTS[Verdict.CRASH] and on_cpu and language_of(file_name) is Language.CPP:
         return _SANITIZABLE
@@ -68,10 +70,9 @@ def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, stored: bo
     return _VERDICTS[verdict]
 
 
-def cause_of(cases: Iterable[Case]) -> Cause | None:
-    """Return the cause of the wrong output of the first case that failed, if its values prove one."""
-    failed = next((case for case in cases if case.verdict is not Verdict.PASS), None)
-    return failed.mismatch.cause if failed and failed.mismatch else None
+def failed_case(cases: Iterable[Case]) -> Case | None:
+    """Return the first case that failed, if any."""
+    return next((case for case in cases if case.verdict is not Verdict.PASS), None)
 
 
 def state_meaning(state: RunState) -> Meaning:
@@ -88,6 +89,12 @@ _NO_ARCH = "the target architecture is unknown"
 _TASK_OF_AUTHOR = Meaning(
     "The task's files failed; the submission was not evaluated.",
     "Correct the cause in the message; `hpc-board task check` tests every case of the task.",
+)
+
+_WRONG_IN_HIDDEN = Meaning(
+    "The output of a hidden case differs from the reference by more than the tolerance.",
+    "Only those who manage the board have its inputs: test your own sizes and values, such as sizes that are not a "
+    "multiple of the block size.",
 )
 
 _NO_GPU_HERE = Meaning(

@@ -10,7 +10,7 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.report.explanations import Meaning, cause_of, state_meaning, verdict_meaning
+from hpc_board.report.explanations import Meaning, failed_case, state_meaning, verdict_meaning
 from hpc_board.report.formatting import telling_line
 from hpc_board.report.run_words import canceller, outcome
 from hpc_board.report.runs import raised_at
@@ -30,28 +30,27 @@ def next_steps(run: Run, result: Result | None, device: Device) -> NextSteps | N
     """Return the next steps for `run` on this device; None if it passed, was cancelled or has not ended."""
     if not run.state.ended or run.verdict is Verdict.PASS or canceller(run):
         return None
-    failed = next((case for case in result.cases if case.verdict is not Verdict.PASS), None) if result else None
+    failed = failed_case(result.cases) if result else None
     message = failed.message if failed and failed.message else run.message or run.status.reason
     return NextSteps(
         outcome=outcome(run),
-        meaning=_meaning(run, result, device),
+        meaning=_meaning(run, failed, device),
         case=f"{failed.phase} case {failed.index + 1}: {one_line(failed.spec)}" if failed else "",
         message=(raised_at(run, result) if result else "") + telling_line(message, 300),
         commands=_commands(run, failed, device),
     )
 
 
-def _meaning(run: Run, result: Result | None, device: Device) -> Meaning:
+def _meaning(run: Run, failed: Case | None, device: Device) -> Meaning:
     if run.state is not RunState.FINISHED:
         return state_meaning(run.state)
     verdict = run.verdict or Verdict.INFRA_ERROR
-    cause = cause_of(result.cases) if result else None
     return verdict_meaning(
         verdict,
         run.message,
         task=run.task,
         on_cpu=device is Device.CPU,
-        cause=cause,
+        failed=failed,
         file_name=run.file_name,
     )
 

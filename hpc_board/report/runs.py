@@ -34,7 +34,7 @@ from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.case_bars import best_times, case_bars
-from hpc_board.report.explanations import cause_of, state_meaning, verdict_meaning
+from hpc_board.report.explanations import failed_case, state_meaning, verdict_meaning
 from hpc_board.report.formatting import (
     amount_text,
     bytes_text,
@@ -270,7 +270,7 @@ def _result_blocks(
             task=run.task,
             on_cpu=on_cpu,
             stored=run.stored,
-            cause=cause_of(result.cases),
+            failed=failed_case(result.cases),
             file_name=run.file_name,
         )
         yield Paragraph(f"{meaning.what}\n{meaning.next}{_reproduction_note(run, result)}")

@@ -422,6 +422,14 @@ def test_each_cause_of_wrong_values_has_its_text(cause: Cause, fact: str, advice
     assert steps.meaning.next.startswith(advice)
 
 
+def test_a_failed_hidden_case_is_not_to_be_reproduced() -> None:
+    result = result_of(Verdict.WRONG_VALUE, Case("test", 1, "hidden case 1", Verdict.WRONG_VALUE, "wrong"))
+    steps = next_steps(finished(result), result, Device.CPU)
+    assert steps is not None
+    for text in (text_of(run_report(finished(result), result)), steps.meaning.next):
+        assert ("Only those who manage the board have its inputs" in text, "Reproduce" in text) == (True, False)
+
+
 def test_a_run_that_passed_tells_the_margin_of_each_test_and_the_least() -> None:
     margins = (0.31234, 0.00012, None)
     cases = [
