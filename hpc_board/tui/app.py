@@ -453,8 +453,8 @@ class BoardApp(App[None]):
         found: dict[str, PaletteLine] = {}
         for active in screen.active_bindings.values():
             binding = active.binding
-            # Bindings without an id move cursors; the app's own actions follow those of the screen.
-            if not (binding.id and binding.tooltip and active.enabled) or active.node is self:
+            # Bindings without an id move cursors.
+            if not (binding.id and binding.tooltip and active.enabled) or binding.action == "commands":
                 continue
             act = partial(self.run_action, binding.action, active.node)
             key = self.get_key_display(binding)
@@ -465,8 +465,13 @@ class BoardApp(App[None]):
                 f"Release {runner.gpu}", "Release the GPU that you hold", "", partial(screen.offer_release, runner)
             )
             found.setdefault(line.name, line)
-        # An action of the screen that opens a place of the app has the same name.
-        lines = [*found.values(), *(line for line in self._app_commands() if line.name not in found)]
+        if not isinstance(self._place, targets.Submit):
+            verb, target = VERBS["submit"], PLACES["submit"]
+            found.setdefault(verb.word, PaletteLine(verb.word, verb.meaning, "", partial(self._go_to, target)))
+        if not self.no_color:
+            words = f"Choose the colours; now {self.theme}"
+            found["Theme"] = PaletteLine("Theme", words, "", self.action_themes)
+        lines = [*found.values()]
         recent = self._memory.get("palette", "recent", ())
         # Sorting keeps the order of all others.
         lines.sort(key=lambda line: recent.index(line.name) if line.name in recent else len(recent))
@@ -564,24 +569,6 @@ class BoardApp(App[None]):
         with suppress(BoardError):
             self._memory.flush()
         self.call_later(self.exit, return_code=code)
-
-    def _app_commands(self) -> list[PaletteLine]:
-        places = [
-            PaletteLine(VERBS[name].word, VERBS[name].meaning, key, partial(self._go_to, target))
-            for name, target in PLACES.items()
-            if not isinstance(self._place, type(target))
-            for key in ("" if name == "submit" else VERBS[name].key,)
-        ]
-        if self.check_action("admin", ()):
-            words = "Manage boards, users, ranked runs and the log"
-            places.append(PaletteLine("Admin", words, "A", self.action_admin))
-        theme = PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes)
-        return [
-            *places,
-            *([] if self.no_color else [theme]),
-            PaletteLine("Help", "Show the keys of this screen", "?", self.action_help),
-            PaletteLine("Quit", "Quit; runs continue", self._quit_key, self.action_quit),
-        ]
 
     def _theme_words(self, name: str) -> str:
         now = "in use; " if name == self.theme else ""

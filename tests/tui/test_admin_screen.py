@@ -82,7 +82,7 @@ async def test_an_admin_gets_there_by_the_key_and_by_the_palette() -> None:
         assert len([screen for screen in pilot.app.screen_stack if isinstance(screen, AdminScreen)]) == 1
         await press(pilot, "escape", "r", "ctrl+p", *"admin")
         await until(pilot, lambda: "Manage boards, users" in text_of(pilot.app))
-        await pilot.press("down", "enter")
+        await pilot.press("enter")
         await until(pilot, lambda: isinstance(front(pilot.app), AdminScreen))
         await press(pilot, "escape")
         assert isinstance(front(pilot.app), RunsScreen)

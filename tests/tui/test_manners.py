@@ -3,6 +3,7 @@
 import base64
 import ctypes
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -251,6 +252,9 @@ async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None
         assert "Runs / your runs" in text_of(pilot.app)
         await press(pilot, "escape", "f9")
         assert "Runs / your runs" in text_of(pilot.app)
+        await press(pilot, "escape", "ctrl+p")
+        await until(pilot, lambda: re.search(r" Runs +z ", text_of(pilot.app)) is not None)
+        await press(pilot, "escape")
         await pilot.press("f10")
         assert pilot.app._exit
 

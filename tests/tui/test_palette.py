@@ -110,7 +110,7 @@ async def test_actions_are_shown_before_the_board_answers(monkeypatch: pytest.Mo
         await press(pilot, "ctrl+p")
         await pilot.press(*"feed")
         shown = pilot.app.screen.query_one(OptionList)
-        await until(pilot, lambda: 0 < shown.option_count < 4)
+        await until(pilot, lambda: 0 < shown.option_count < 8)
         assert "Show recent changes" in text_of(pilot.app)
         board.may_answer.set()
         await names_of(pilot)
