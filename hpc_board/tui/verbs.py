@@ -25,6 +25,7 @@ class Verb(msgspec.Struct, frozen=True):
 
 
 VERBS = {
+    "panel": Verb("tab", "Panel", "Move to the next panel", "focus_next"),
     "pause": Verb("P", "Pause", "Pause submissions, or resume them"),
     "mode": Verb("M", "Mode", "Submit the next saves in mode test, benchmark or ranked"),
     "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only"),

@@ -498,6 +498,9 @@ class BoardScreen(Screen[None]):
         if active is not None and not active.enabled:
             self.notify(self.why_disabled(active.binding.action), markup=False)
 
+    def action_focus_next(self) -> None:
+        self.focus_next()
+
     @property
     def rests(self) -> bool:
         """Return whether the screen has been updated too shortly before to be updated again."""

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
@@ -76,7 +76,7 @@ class ClusterScreen(RunScreen):
         binding("refresh", "Query the schedulers, at most every poll_seconds", action="ask_again"),
         binding("scope", "Show all users' runs on the selected GPU"),
         HOLD_KEY,
-        Binding("tab", "focus_next", "Panel", tooltip="Move between the GPUs and the runs in flight"),
+        binding("panel"),
     ]
     HELP: ClassVar[str] = (
         "Free and queued count the jobs of all users. All clients of the board together query a scheduler at most "
@@ -157,9 +157,6 @@ class ClusterScreen(RunScreen):
         if action == "focus_next":
             return self.has_class("-wide") and not self.has_class("-short")
         return super().check_action(action, parameters)
-
-    def action_focus_next(self) -> None:
-        self.focus_next()
 
     @property
     def gpu_in_hand(self) -> str | None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual import events, getters
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 
 from hpc_board.board import Board
@@ -19,6 +19,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import Clock
 from hpc_board.tui.screens.run_keys import RunScreen
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
@@ -33,9 +34,7 @@ class CompareScreen(RunScreen):
     """The comparison of an older submission with a newer one: times on every GPU where both have any, and code."""
 
     CSS_PATH = "compare.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "app.focus_next", "Panel", tooltip="Move between the times and the diff of the files"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [binding("panel")]
     HELP: ClassVar[str] = (
         "Compares the newer submission with the older one, in whatever order they were marked. ± is half the width of "
         "the 95 % confidence interval; if the interval includes 1x, the difference is within noise. Tab moves between "

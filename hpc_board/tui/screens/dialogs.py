@@ -58,7 +58,7 @@ class Confirm(ModalScreen[bool]):
             with Horizontal():
                 yield Button(toned(self._no).plain, id="no", compact=True)
                 yield Button(toned(self._yes).plain, id="yes", compact=True)
-            yield KeyLine(in_order=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one("#no" if self._destroys else "#yes").focus()
@@ -137,7 +137,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
                         placeholder = line.placeholder or " or ".join(line.choices)
                         yield Input(line.value, placeholder, compact=True, max_length=_CHARACTERS_MAX)
             yield Static(id="words", markup=False)
-            yield KeyLine(in_order=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         self.query(Input).first().focus()
@@ -212,7 +212,7 @@ class HoldGpu(ModalScreen[HoldTimes | None]):
                         yield Static(toned(f"min{words}, {least} to {most}", Tone.MUTED), classes="bound", markup=False)
                 yield Static(id="words", markup=False)
             yield PreviewPane(id="preview")
-            yield KeyLine(in_order=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         self.query(Input).first().focus()
@@ -312,7 +312,7 @@ class HelpScreen(ModalScreen[None]):
         with Vertical(id="box") as box:
             box.border_title = f"Help: {self._screen_name}"
             yield VerticalScroll(Static(Group(*self._lines()), markup=False), id="text")
-            yield KeyLine(in_order=False)
+            yield KeyLine()
 
     def _lines(self) -> Iterator[RenderableType]:
         has_names = self.app.size.width >= _NAMES_FROM
@@ -366,7 +366,7 @@ class NextStepsScreen(ModalScreen[str | None]):
         with Vertical(id="box"):
             with VerticalScroll(id="steps"):
                 yield Static(self._text(), markup=False)
-            yield KeyLine(in_order=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one("#steps").focus()
@@ -454,7 +454,7 @@ class PickFile(ModalScreen[Path | None]):
         with Vertical(id="box"):
             yield Static(id="folder", markup=False)
             yield SourceTree(self._folder)
-            yield KeyLine(in_order=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         self._show(self._folder)

@@ -687,7 +687,7 @@ class SubmitScreen(BoardScreen):
         """Show the file below the form of a huge screen, with its changes since the last submission, or the starter."""
         file, task, starts = self._choice.file, self._choice.task, self._to_start
         has_text = starts is not None or (file is not None and not self._file_fault)
-        has_room = all(map(self.has_class, ("-huge", "-high")))
+        has_room = self.has_class("-huge", "-high")
         self.set_class(has_text and has_room, "-code")
         is_read = starts is not None or self._header is not None
         if self.has_class("-code") and is_read and self._read_code != (file, task):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
@@ -51,7 +51,7 @@ class UserScreen(RunScreen):
     CSS_PATH = "user.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("scope", "Switch between the ranks of the user and those of each entrant"),
-        Binding("tab", "app.focus_next", "Panel", tooltip="Move between the ranks and the newest runs"),
+        binding("panel"),
     ]
     HELP: ClassVar[str] = (
         "Each rank is that of the user's best run in the standings of one GPU, among the users there, or an entrant's "

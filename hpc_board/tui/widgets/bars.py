@@ -184,13 +184,11 @@ class _Key(NamedTuple):
 class KeyLine(Footer):
     """Textual's footer with one key for each action, without the keys that do not fit.
 
-    The `key_labels` of the screen, which change, replace the labels of these actions. Keys are `in_order` of the verbs
-    unless a button of a dialog may have the word of one.
+    The `key_labels` of the screen, which change, replace the labels of these actions.
     """
 
-    def __init__(self, *, in_order: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__(show_command_palette=False)
-        self._in_order = in_order
         self._keys: list[_Key] = []
         """The keys that are shown, or will be after the next refresh."""
 
@@ -232,7 +230,8 @@ class KeyLine(Footer):
             if name not in first or len(display) == 1:
                 first[name] = _Key(binding.action, display, description, is_enabled)
                 other = len(_PLACES) if node is self.app else -1
-                places[binding.action] = _PLACES.get(binding.description, other) if self._in_order else other
+                # A button of a dialog may have the word of a verb.
+                places[binding.action] = other if self.screen.is_modal else _PLACES.get(binding.description, other)
         places |= {action: place - len(_FIRST) - 1 for place, action in enumerate(_FIRST)}
         return sorted(first.values(), key=lambda key: places[key.action])
 
