@@ -677,19 +677,19 @@ class BoardApp(App[None]):
                 self._open(target)
 
     def _return_to(self, target: targets.Target) -> bool:
-        """Close the screens above the one of `target`, and return True; False if it is not open, or must stay below.
-
-        A watch ends with its screen, and the answer to an action is shown on the screen of that action.
-        """
+        """Close the screens above the one of `target`, and return True; False if it is not open, or must stay below."""
         from hpc_board.tui.screens.base import BoardScreen
 
         for above, screen in enumerate(reversed(self.screen_stack)):
-            if isinstance(screen, BoardScreen) and screen.turns_to(target):
+            if not isinstance(screen, BoardScreen):
+                return False
+            if screen.shows(target):
                 self._keep_drafts()
                 for _ in range(above):
                     self.pop_screen()
+                screen.turn_to(target)
                 return True
-            if not isinstance(screen, BoardScreen) or isinstance(screen.target, targets.Watch) or screen.acts:
+            if not screen.may_close:
                 return False
         return False
 
@@ -793,12 +793,15 @@ class BoardApp(App[None]):
         return getattr(self.screen, "target", None) if self.screen_stack else None
 
     def _open(self, target: targets.Target) -> "BoardScreen":
+        from hpc_board.tui.screens.base import BoardScreen
+
         screen = screen_of(target, self._board, self._now)
         screen.memory = self._memory
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
         # A run opened from another one replaces it, as do a second form, board or user.
-        if type(target) is type(self._place) and not getattr(self.screen, "acts", False):
+        front = self.screen
+        if isinstance(front, BoardScreen) and type(target) is type(front.target) and front.may_close:
             self.pop_screen()
         screen.way = getattr(self.screen, "place", ())
         screen.data_bind(BoardApp.runs_state, BoardApp.runner_rules, BoardApp.marked, BoardApp.asking_since)

@@ -509,22 +509,25 @@ class BoardScreen(Screen[None]):
     def settle(self, subject: str) -> None:
         """Update the screen after an answer or an error on this subject."""
 
-    def turns_to(self, target: Target) -> bool:
-        """Return whether this is the screen of `target`, which it shows from now on."""
+    def shows(self, target: Target) -> bool:
+        """Return whether this is the screen of `target`."""
         return self.target == target
+
+    def turn_to(self, target: Target) -> None:
+        """Show the part of this screen that `target` names."""
 
     def action_back(self) -> None:
         if not self.awaits_outcome():
             self.app.pop_screen()
 
     @property
-    def acts(self) -> bool:
-        """Return whether an action is under way, whose answer would be lost with this screen."""
-        return any(map(self.is_open, self.ACTIONS))
+    def may_close(self) -> bool:
+        """Return whether nothing is lost with this screen, such as the answer to an action under way."""
+        return not any(map(self.is_open, self.ACTIONS))
 
     def awaits_outcome(self) -> bool:
         """Return whether an action is under way; tell the user."""
-        if not self.acts:
+        if not any(map(self.is_open, self.ACTIONS)):
             return False
         self.notify("Waiting for the answer to your last action. Runs shows the state of your runs.", markup=False)
         return True

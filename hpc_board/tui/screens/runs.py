@@ -118,7 +118,7 @@ class RunsScreen(RunScreen):
             return None
         return super().check_action(action, parameters)
 
-    def turns_to(self, target: targets.Target) -> bool:
+    def shows(self, target: targets.Target) -> bool:
         return isinstance(self.target, targets.Runs) and replace(self.target, first=None) == target
 
     def action_back(self) -> None:

@@ -112,14 +112,14 @@ class StandingsScreen(RunScreen):
         labels = {"scope": "All users" if self._own else "Your runs"}
         return labels | {"back": "Clear"} if self._words else labels
 
-    def turns_to(self, target: targets.Target) -> bool:
-        if not isinstance(target, targets.Standings) or target.task != self._task_name:
-            return False
-        if target.gpu in self._gpus:
+    def shows(self, target: targets.Target) -> bool:
+        return isinstance(target, targets.Standings) and target.task == self._task_name
+
+    def turn_to(self, target: targets.Target) -> None:
+        if isinstance(target, targets.Standings) and target.gpu in self._gpus:
             self.tabs.active = f"gpu-{self._gpus.index(target.gpu)}"
             if target.user is not None:
                 self._seek(target.gpu, target.user)
-        return True
 
     def _seek(self, gpu: str, user: str) -> None:
         """Select the row of a user or of their team among the users of this GPU's board, if there is one."""
@@ -266,7 +266,7 @@ class StandingsScreen(RunScreen):
         # With the first tab active, the board of the first GPU would take the focus.
         tabs = (Tab(Text(gpu).plain, id=f"gpu-{index}") for index, gpu in enumerate(self._gpus))
         await self.mount(Tabs(*tabs, active=f"gpu-{self._gpus.index(self._gpu)}", id="gpus"), before=boards)
-        self.turns_to(self.target)
+        self.turn_to(self.target)
 
     @on(Tabs.TabActivated)
     def _turn_to(self, event: Tabs.TabActivated) -> None:

@@ -205,6 +205,11 @@ class WatchScreen(RunScreen):
         """Let the watched file be edited before it has a run."""
         return action == "edit" or super().check_action(action, parameters)
 
+    @property
+    def may_close(self) -> bool:
+        """Return False: the watch ends with its screen."""
+        return False
+
     def action_pause(self) -> None:
         self._paused = not self._paused
         self.refresh_bindings()
