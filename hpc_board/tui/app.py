@@ -398,8 +398,11 @@ class BoardApp(App[None]):
 
     def _leaves(self, key: events.Key) -> bool:
         """Return whether a key quits the app at once; a letter behind others may be for a field."""
-        active = self.screen.active_bindings.get(key.key)
-        quits = key.key == "ctrl+c" or (active is not None and active.binding.action in _QUITS)
+        quits = key.key == "ctrl+c"
+        # The bindings in force are many, and most keys are none of these.
+        if not {key.key, key.character}.isdisjoint(self._quit_keys):
+            active = self.screen.active_bindings.get(key.key)
+            quits = active is not None and active.binding.action in _QUITS
         return quits and not (key.is_printable and (self._type_ahead or self._type_ahead.has_begun))
 
     def copy_to_clipboard(self, text: str) -> None:
@@ -416,8 +419,11 @@ class BoardApp(App[None]):
 
     @property
     def _quit_key(self) -> str:
-        letter = keys.displayed(self._preferences.keys.get("app.quit", "q").partition(",")[0])
-        return "^q" if self._has_draft or isinstance(self.focused, Input) else letter
+        return "^q" if self._has_draft or isinstance(self.focused, Input) else keys.displayed(self._quit_keys[0])
+
+    @property
+    def _quit_keys(self) -> Sequence[str]:
+        return self._preferences.keys.get("app.quit", "q,ctrl+q").split(",")
 
     def action_help(self) -> None:
         from hpc_board.tui.screens.base import BoardScreen

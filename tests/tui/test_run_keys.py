@@ -177,6 +177,38 @@ async def test_a_late_run_of_another_user_is_neither_watched_nor_rerun_and_leads
         assert " on H100: bob" in text_of(pilot.app)
 
 
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        (("end", "b", "home", "v"), "This row is not a user's run."),
+        (("end", "b", "home", "U"), "This row is not a user's run."),
+        (("f", "w"), "Run 39 is carol's: only your own runs are watched and rerun."),
+        (("r", "slash", *"zzz", "enter", "v"), "Nothing is selected."),
+        (("r", "slash", *"zzz", "enter", "R"), "Nothing is selected."),
+        (("A", "1", "D"), "This board is that of a task in the settings: its task.yml has the deadline."),
+    ],
+)
+async def test_a_dim_key_says_why_it_has_no_effect(keys: tuple[str, ...], reason: str) -> None:
+    found = board()
+    found.milestones = {"H100": (Mark(MarkKind.REFERENCE, "reference", 9e-6),)}
+    async with app_on(found).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys)
+        assert [notice.message for notice in pilot.app._notifications] == [reason]
+
+
+async def test_the_key_of_a_watch_says_the_fault_of_the_options_in_the_form(kernel: Path) -> None:
+    async with app_on(board(), kernel).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.options_input.focus()
+        await press(pilot, *"time=abc")
+        screen.gpu_list.focus()
+        await press(pilot, "w")
+        assert 'expected a time up to a year as "MM"' in next(iter(pilot.app._notifications)).message
+
+
 async def test_a_run_in_flight_is_cancelled_on_the_page_of_its_user() -> None:
     async with app_on(board()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

@@ -38,7 +38,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
-from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
+from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
@@ -172,15 +172,19 @@ class AdminScreen(RunScreen):
             return False
         if action == "show" and parameters[0] not in self._names:
             return False
-        if action != "stop" and action in _ACTIONS[self._page] and not self._may(action):
-            return None
         return super().check_action(action, parameters)
 
-    def why_disabled(self, action: str) -> str:
-        selected = self._selected
-        if action in ("visibility", "terms") and selected is not None:
+    def reason_against(self, action: str) -> str:
+        if action == "stop" or action not in _ACTIONS[self._page]:
+            return super().reason_against(action)
+        selected = self._selected if self.is_mounted else None
+        if selected is None:
+            return NOTHING_SELECTED
+        if action in ("visibility", "terms") and isinstance(selected, BoardState) and selected.terms is None:
             return "This board is that of a task in the settings: its task.yml has the deadline."
-        return "Only the user of a run adds notes." if action == "note" and selected else super().why_disabled(action)
+        if action == "note" and isinstance(selected, Run) and selected.user != self.board.user:
+            return "Only the user of a run adds notes."
+        return super().reason_against(action)
 
     def action_back(self) -> None:
         if self.has_failed(_DECISION):
@@ -432,14 +436,6 @@ class AdminScreen(RunScreen):
             case PersonState(name=name) | Run(user=name) | Decision(by_user=name):
                 return str(name)
         return None
-
-    def _may(self, action: str) -> bool:
-        selected = self._selected if self.is_mounted else None
-        if action in ("visibility", "terms"):
-            return isinstance(selected, BoardState) and selected.terms is not None
-        if action == "note":
-            return isinstance(selected, Run) and selected.user == self.board.user
-        return selected is not None
 
     def _decide(
         self,

@@ -62,6 +62,9 @@ HOLD_KEY = binding("hold", priority=True, id="runners.hold")
 USER_KEY = binding("user", id="row.user")
 """The binding of a screen with a `user_in_hand`."""
 
+NOTHING_SELECTED = "Nothing is selected."
+"""The reason against an action on a row where there is none."""
+
 SORT_HELP = "A click on a column header sorts by that column; a second click reverses the order."
 
 _LONG = timedelta(seconds=2)
@@ -480,23 +483,24 @@ class BoardScreen(Screen[None]):
         return {"hold": f"{self.key_labels.get('hold', '')} {self.gpu_in_hand}"}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if self.reason_against(action):
+            return None
         if action == "hold" and self._runner_in_hand is None:
             rules = self.runner_rules
             return self.gpu_in_hand is not None and rules is not None and rules.per_user > 0
-        if action == "user" and (not self.is_mounted or self.user_in_hand is None):
-            return None
         if action == "filter" and any(pane.is_filtering for pane in self.query(ListPane)):
             return False
         return super().check_action(action, parameters)
 
-    def why_disabled(self, action: str) -> str:  # noqa: ARG002 - for screens with reasons of their own
-        """Return the reason for which an action has no effect now."""
-        return "Nothing is selected."
+    def reason_against(self, action: str) -> str:
+        """Return the reason for which an action has no effect now, and its key is dim; empty without one."""
+        lacks_user = action == "user" and (not self.is_mounted or self.user_in_hand is None)
+        return NOTHING_SELECTED if lacks_user else ""
 
     def on_key(self, event: events.Key) -> None:
         active = self.active_bindings.get(event.key)
         if active is not None and not active.enabled:
-            self.notify(self.why_disabled(active.binding.action), markup=False)
+            self.notify(self.reason_against(active.binding.action), markup=False)
 
     def action_focus_next(self) -> None:
         self.focus_next()

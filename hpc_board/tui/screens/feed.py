@@ -18,7 +18,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, paged
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import NOTHING_SELECTED, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.grid import Column
@@ -85,10 +85,10 @@ class FeedScreen(RunScreen):
     def look_again(self) -> None:
         self.read(self.pane)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def reason_against(self, action: str) -> str:
         if action == "scope" and self._only is None and self._selected is None:
-            return None
-        return super().check_action(action, parameters)
+            return NOTHING_SELECTED
+        return super().reason_against(action)
 
     @property
     def key_labels(self) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from hpc_board.model.task import Mode
 from hpc_board.report.run_words import outcome_words
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
-from hpc_board.tui.screens.base import USER_KEY, BoardScreen
+from hpc_board.tui.screens.base import NOTHING_SELECTED, USER_KEY, BoardScreen
 from hpc_board.tui.verbs import bindings
 
 T = TypeVar("T")
@@ -67,23 +67,25 @@ class RunScreen(BoardScreen):
         # No key leads to the screen that has it.
         if action == type(self.target).__name__.lower():
             return False
-        if action in ON_A_RUN:
-            run = self.run_in_hand
-            if action == "cancel" and (not isinstance(run, Run) or run.state.ended):
-                return False
-            if run is None:
-                return None
-            submitter = run.user if isinstance(run, Run) else run.submitter
-            if action in _ON_AN_OWN_RUN and submitter != self.board.user:
-                return None
+        if action == "cancel" and (not isinstance(run := self.run_in_hand, Run) or run.state.ended):
+            return False
         if action == "mark" and isinstance(run := self.run_in_hand, Run) and run.submission != self.marked:
             return run.mode in _TIMED and run.verdict is not None
         return super().check_action(action, parameters)
 
-    def why_disabled(self, action: str) -> str:
-        if action in _ON_AN_OWN_RUN and (run := self.run_in_hand) is not None:
-            return f"Run {run.id} is {run.user}'s: only your own runs are watched and rerun."
-        return super().why_disabled(action)
+    def reason_against(self, action: str) -> str:
+        if action not in ON_A_RUN:
+            return super().reason_against(action)
+        run = self.run_in_hand
+        if run is None:
+            return NOTHING_SELECTED
+        return self.reason_of_owner(run) if action in _ON_AN_OWN_RUN else ""
+
+    def reason_of_owner(self, run: Run | NamedRun) -> str:
+        """Return the reason for which the user may not watch or rerun a run, empty without one."""
+        submitter = run.user if isinstance(run, Run) else run.submitter
+        is_own = submitter == self.board.user
+        return "" if is_own else f"Run {run.id} is {submitter}'s: only your own runs are watched and rerun."
 
     def action_submit(self) -> None:
         """Open the form with the file and the choices of the run, or an empty one without a run."""

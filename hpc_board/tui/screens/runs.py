@@ -24,7 +24,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
-from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
+from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import app_binding, bindings
 from hpc_board.tui.widgets.blocks import drawn, facts
@@ -110,13 +110,16 @@ class RunsScreen(RunScreen):
             return False  # the keys that an empty list names need the room
         if action == "cancel":
             return any(not run.state.ended for run in self._chosen)
-        if action == "rerun":
-            return (all(run.user == self.board.user for run in self._chosen) and bool(self._chosen)) or None
         if action == "filter" and self.is_mounted and self.pane.is_empty and not self.pane.words:
             return False
-        if action in ("select", "toggle_all") and self._selected is None:
-            return None
         return super().check_action(action, parameters)
+
+    def reason_against(self, action: str) -> str:
+        if action in ("select", "toggle_all") and self._selected is None:
+            return NOTHING_SELECTED
+        if action == "rerun" and self._chosen:
+            return next(filter(None, map(self.reason_of_owner, self._chosen)), "")
+        return super().reason_against(action)
 
     def shows(self, target: targets.Target) -> bool:
         return isinstance(self.target, targets.Runs) and replace(self.target, first=None) == target

@@ -20,7 +20,7 @@ from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import NOTHING_SELECTED, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.board_pane import BoardPane
@@ -91,14 +91,11 @@ class StandingsScreen(RunScreen):
         self._ask(patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide keys without a use: search beside its field, competition without one; disable actions without rows."""
+        """Hide keys without a use: search beside its field, competition without one."""
         if (action == "competition" and not self._competition) or (action == "turn" and len(self._gpus) < 2):
             return False
         if action == "search" and (self._active is None or self._active.is_filtering or self._active.is_empty):
             return False
-        is_empty = self._active is not None and self._active.is_empty
-        if is_empty and (action == "mine" or (action == "scope" and not self._own)):
-            return None
         return super().check_action(action, parameters)
 
     def action_turn(self, step: int) -> None:
@@ -138,9 +135,12 @@ class StandingsScreen(RunScreen):
             self.action_scope()
         self.ask("row", question, select)
 
-    def why_disabled(self, action: str) -> str:
-        is_empty = self._active is not None and self._active.is_empty
-        return "This board has no rows yet." if is_empty else super().why_disabled(action)
+    def reason_against(self, action: str) -> str:
+        reason = super().reason_against(action)
+        if self._active is not None and self._active.is_empty:
+            needs_rows = reason or action == "mine" or (action == "scope" and not self._own)
+            return "This board has no rows yet." if needs_rows else ""
+        return "This row is not a user's run." if reason == NOTHING_SELECTED and self._selected else reason
 
     def action_back(self) -> None:
         if self._words:

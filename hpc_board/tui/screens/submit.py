@@ -252,7 +252,7 @@ class SubmitScreen(BoardScreen):
     def action_watch(self) -> None:
         self._finish_file()
         choice = self._choice
-        if choice.file is None or choice.task is None or self._unfit_to_watch:
+        if choice.file is None or choice.task is None or self.reason_against("watch"):
             self._refuse(to_field=False)
             return
         if self.is_open("header"):
@@ -343,14 +343,10 @@ class SubmitScreen(BoardScreen):
                 select.expanded = False
                 select.focus()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "watch" and self._unfit_to_watch:
-            return None
-        return super().check_action(action, parameters)
-
-    def why_disabled(self, action: str) -> str:
-        is_watch = action == "watch"
-        return (self._choice.missing or "The job options have a fault.") if is_watch else super().why_disabled(action)
+    def reason_against(self, action: str) -> str:
+        if action != "watch":
+            return super().reason_against(action)
+        return self._choice.missing or (self.options_input.fault if self.is_mounted else "")
 
     def watch_runs_state(self, before: RunsState, runs_state: RunsState) -> None:
         super().watch_runs_state(before, runs_state)
@@ -805,10 +801,6 @@ class SubmitScreen(BoardScreen):
             return ""
         return f"F4 edits the starter, {local_files.starter_file(self.memory, task).name}."
 
-    @property
-    def _unfit_to_watch(self) -> bool:
-        return bool(self._choice.missing) or (self.is_mounted and bool(self.options_input.fault))
-
     def _show_gpus(self) -> None:
         expected = {name: start_text(at, self.now()) for name, at in self._expected.items()}
         none = self._none_allowed
@@ -847,7 +839,7 @@ class SubmitScreen(BoardScreen):
         # A failed submission can be sent again.
         unfit = self.has_failed(*_CHECKS) or fault is not None
         self.query_one("#send", Button).disabled = self.is_open("send") or unfit
-        self.query_one("#watch", Button).disabled = self._unfit_to_watch
+        self.query_one("#watch", Button).disabled = bool(self.reason_against("watch"))
         self.refresh_bindings()
 
 

@@ -35,7 +35,7 @@ from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import SORT_HELP, THE_FILE, BoardScreen, Clock
+from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, THE_FILE, BoardScreen, Clock
 from hpc_board.tui.verbs import app_binding, binding, bindings
 from hpc_board.tui.widgets.blocks import drawn, entitle, facts, log_lines
 from hpc_board.tui.widgets.description import Description
@@ -348,19 +348,12 @@ class TasksScreen(BoardScreen):
             self.pane.narrow("")
         self.grid.focus()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable sorting beside an open task, and writing without a starter."""
+    def reason_against(self, action: str) -> str:
         if action in ("sort", "reverse") and self.has_class("-reading"):
-            return None
+            return "Esc leads to the list, which has an order."
         if action in ("write", "edit", "watch") and (self._selected is None or not self._selected.templates):
-            return None
-        return super().check_action(action, parameters)
-
-    def why_disabled(self, action: str) -> str:
-        if self._selected is None:
-            return super().why_disabled(action)
-        is_order = action in ("sort", "reverse")
-        return "Esc leads to the list, which has an order." if is_order else "This task has no starter."
+            return NOTHING_SELECTED if self._selected is None else "This task has no starter."
+        return super().reason_against(action)
 
     @property
     def _reader(self) -> Widget:
