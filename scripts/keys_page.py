@@ -43,13 +43,15 @@ def _key(verb: Verb) -> str:
 def _places(verb: Verb) -> Iterator[str]:
     known: tuple[type[DOMNode], ...] = (*keyed(), TextPane)
     for place in known:
-        if any((each.key, each.description) == (verb.key, verb.word) for each in vars(place).get("BINDINGS", ())):
-            yield _name(place)
+        for each in vars(place).get("BINDINGS", ()):
+            if (each.key, each.description) == (verb.key, verb.word):
+                yield _name(place, each.action)
 
 
-def _name(place: type[DOMNode]) -> str:
+def _name(place: type[DOMNode], action: str) -> str:
     if place is RunScreen:
-        return "every run"
+        without = sorted(screen.NAME for screen in RunScreen.__subclasses__() if action in screen.WITHOUT)
+        return f"every run (not {', '.join(without)})" if without else "every run"
     if issubclass(place, BoardScreen):
         return place.NAME
     return "all screens" if place is BoardApp else "texts"

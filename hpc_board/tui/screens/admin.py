@@ -56,10 +56,6 @@ _ACTIONS = {
 }
 """The actions of each page."""
 
-_OF_AUTHORS = ("submit", "edit", "watch", "cancel")
-"""The actions on a run that are its author's, and not an admin's."""
-
-
 _LOOK_EVERY = 3
 """The ticks between two updates, as these lists change slowly."""
 
@@ -107,6 +103,7 @@ class AdminScreen(RunScreen):
         Binding("right_square_bracket", "turn(1)", show=False),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, _DECISION)
+    WITHOUT: ClassVar[frozenset[str]] = frozenset({"submit", "edit", "watch", "cancel"})
     HELP: ClassVar[str] = (
         "The digits open the pages; [ and ] switch to the previous and the next one. Enter on a board opens its "
         "standings, on a user their ranked runs, on a run its report, and on a line of the log its subject. All "
@@ -168,7 +165,7 @@ class AdminScreen(RunScreen):
             action == "stop" and not (self._is_admin and self._knows_stop)
         ):
             return False
-        if action in _OF_AUTHORS or (action == "user" and self._page == "boards"):
+        if action == "user" and self._page == "boards":
             return False
         if action == "show" and parameters[0] not in self._names:
             return False

@@ -49,6 +49,7 @@ class FeedScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("scope", "Switch between the selected entry's task and all tasks"),
     ]
+    WITHOUT: ClassVar[frozenset[str]] = frozenset({"cancel"})
     HELP: ClassVar[str] = (
         "record: the best time in the standings. podium: a top-three rank. first pass: a user's first pass on the "
         "board. best: a user's personal best. Was is the previous record, or the user's own previous score. "

@@ -48,6 +48,8 @@ class RunScreen(BoardScreen):
     ]
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "task")
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("task",)
+    WITHOUT: ClassVar[frozenset[str]] = frozenset()
+    """The actions on a run that this screen never has, such as one that would lead to itself."""
 
     _copied: int | None = None
     """The run whose texts were copied last."""
@@ -64,8 +66,7 @@ class RunScreen(BoardScreen):
         return None if self.run_in_hand is None else self.run_in_hand.user
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        # No key leads to the screen that has it.
-        if action == type(self.target).__name__.lower():
+        if action in self.WITHOUT:
             return False
         if action == "cancel" and (not isinstance(run := self.run_in_hand, Run) or run.state.ended):
             return False

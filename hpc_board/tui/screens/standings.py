@@ -49,6 +49,7 @@ class StandingsScreen(RunScreen):
         binding("feed", "Show recent changes to this task's standings"),
         binding("competition"),
     ]
+    WITHOUT: ClassVar[frozenset[str]] = frozenset({"standings", "cancel"})
     HELP: ClassVar[str] = (
         "[reference] is the time of the task's reference, the median over all users; Speedup is relative to it. Runs: "
         "the number of runs of the same code, whose median is the score. Names in brackets have no rank. self-run: "

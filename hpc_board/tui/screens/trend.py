@@ -54,6 +54,7 @@ class TrendScreen(RunScreen):
     """A user's ranked runs on one board, as a plot and a list."""
 
     CSS_PATH = "trend.tcss"
+    WITHOUT: ClassVar[frozenset[str]] = frozenset({"trend", "cancel"})
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
         "scale. ● is faster than all runs before it, ○ is not. An upright line is the 80 % confidence interval of a "

@@ -114,6 +114,7 @@ class WatchScreen(RunScreen):
         Binding("escape", "back", "Stop", tooltip="Stop watching; its runs continue", id="screen.back"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
+    WITHOUT: ClassVar[frozenset[str]] = frozenset({"watch"})
     HELP: ClassVar[str] = (
         "Every save of the file is submitted, at most once every five seconds, and without a change only the first; of "
         "several saves in between, the last one is submitted. A newer save cancels the runs of older saves that have "
