@@ -127,8 +127,8 @@ class Line(msgspec.Struct, frozen=True):
             case Standing() as row:
                 return one_line(row.shown_name(entrants=self.entrants)) + " (you)" * self.is_own
 
-    def trust(self, own: str = "task's own harness") -> str:
-        """Return the trust in the time; `own` are the words for a task's own harness."""
+    def remark(self, own: str = "task's own harness") -> str:
+        """Return the remark on the time: how far it can be trusted; `own` are the words for a task's own harness."""
         match self.row:
             case Standing() as row:
                 words = [
@@ -186,8 +186,8 @@ def board_report(
         lines = [Line(row, page, user, own_runs=True, now=now) for row in page.rows]
     else:
         lines = [line and replace(line, entrants=entrants) for line in _lines(page, user, now)]
-    trusts = {line.trust() for line in lines if line and line.trust()}
-    is_told = len(trusts) > 1 or any("," in trust for trust in trusts)
+    remarks = {line.remark() for line in lines if line and line.remark()}
+    is_told = len(remarks) > 1 or any("," in remark for remark in remarks)
     standings = table(
         lines,
         (Column("RANK", right=True), lambda line: line.rank),
@@ -199,7 +199,7 @@ def board_report(
         (Column("RUN", right=True), lambda line: line.run),
         (Column("FILE", flexible=True, least=9, leaves=1), lambda line: one_line(line.row.file_name)),
         (Column("AGE", right=True), lambda line: line.age) if now else (Column("SUBMITTED"), lambda line: line.date),
-        (Column("REMARK", flexible=True, least=8), lambda line: line.trust()) if is_told else None,
+        (Column("REMARK", flexible=True, least=8), lambda line: line.remark()) if is_told else None,
         empty=NONE_OF_YOURS if own_runs else NO_RESULTS,
         tones=tuple(speedup_tone(line.ratio if line else None) for line in lines),
     )
@@ -339,5 +339,5 @@ def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[
     yield "run", str(row.run)
     yield "file", one_line(row.file_name)
     yield "submitted", moment_text(row.submitted_at)
-    yield "trust", Line(row).trust()
+    yield "trust", Line(row).remark()
     yield "version", page.version[:SHORT_VERSION]

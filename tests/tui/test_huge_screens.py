@@ -73,7 +73,7 @@ async def test_a_board_alone_on_a_huge_screen_has_all_columns_and_a_long_bar() -
         await press(pilot, "b")
         shown = text_of(app)
         head = next(line for line in shown.splitlines() if "Rank User" in line)
-        assert head.split()[:8] == ["Rank", "User", "Score", "File", "Age", "Submitted", "Run", "Trust"]
+        assert head.split()[:8] == ["Rank", "User", "Score", "File", "Age", "Submitted", "Run", "Remark"]
         row = next(line for line in shown.splitlines() if " bob " in line)
         assert row.split()[6:9] == ["d", "2030-05-14", "14:00"], "the moment is beside the age"
         assert f"{'█' * 54} 100 %" in shown

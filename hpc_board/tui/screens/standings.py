@@ -56,7 +56,7 @@ class StandingsScreen(RunScreen):
         "the job ran under the user's account. verified: the job ran under the board's account. emulated: the kernel "
         "ran on a CPU, not on the GPU of the board's name. own eval: the task's own harness judged, in the kernel's "
         "process. removed: an admin removed your run. late: it missed the deadline. ~: statistical tie with the row "
-        "above, as the intervals of their times overlap. Trust and File are hidden where all rows say the same. Speed "
+        "above, as the intervals of their times overlap. Remark and File are hidden where all rows say the same. Speed "
         "is relative to the fastest row. The plot has the best time in the standings over time."
     )
 

@@ -194,20 +194,22 @@ class BoardPane(ListPane[Standing]):
 def _columns(lines: Sequence[Line], width: int = 0, *, own_runs: bool = False) -> tuple[Column, ...]:
     """Return the columns of a pane of this width, without those that tell nothing about any of the lines.
 
-    These are intervals and speedups where no line has any, a trust without a caution and files that are alike in all
+    These are intervals and speedups where no line has any, remarks without a caution and files that are alike in all
     lines. A bar leaves before a name is cut or the age has no room, and after the other columns.
     """
-    trusts = {line.trust() for line in lines if not isinstance(line.row, Mark) or line.row.emulated}
-    has_trust = len(trusts) > 1 or not trusts <= {line.row.trust for line in lines if isinstance(line.row, Standing)}
+    remarks = {line.remark() for line in lines if not isinstance(line.row, Mark) or line.row.emulated}
+    has_remark = len(remarks) > 1 or not remarks <= {line.row.trust for line in lines if isinstance(line.row, Standing)}
     files = [line.row.file_name for line in lines if isinstance(line.row, Standing)]
     ties = any(line.rank.startswith(OVERLAPS) for line in lines)
     has_intervals = any(line.interval for line in lines)
     is_narrow = width < _NARROW_BELOW
     speedup = Column("speedup", "Speedup", 7, right=True, from_width=40 if is_narrow and has_intervals else 0)
-    trust = Column("brief trust", "Trust", 8) if is_narrow or has_intervals else Column("trust", "Trust", 8, most=18)
+    remark = (
+        Column("brief remark", "Remark", 8) if is_narrow or has_intervals else Column("remark", "Remark", 8, most=18)
+    )
     found = (
         Column("rank", "Rank", 6 if ties else 5, right=True),
-        Column("user", "Remark" if own_runs else "User", 10, most=26),
+        Column("user", "" if own_runs else "User", 10, most=26),
         Column("score", "Score", 8, right=True),
         Column("interval", "Interval", 18) if has_intervals else None,
         Column("runs", "Runs", 4, right=True) if any(line.runs for line in lines) else None,
@@ -216,7 +218,7 @@ def _columns(lines: Sequence[Line], width: int = 0, *, own_runs: bool = False) -
         Column("age", "Age", 6, right=True, from_width=50),
         Column("submitted", "Submitted", 16, from_width=108),
         Column("run", "Run", 6, right=True, from_width=86),
-        trust if has_trust else None,
+        remark if has_remark else None,
         Column(_BAR, "Speed", 12, grows=True, from_width=51, drawn=speed_text),
     )
     return tuple(column for column in found if column is not None)
@@ -243,12 +245,12 @@ def _cells(line: Line) -> dict[str, Text]:
         "age": toned(line.age, Tone.MUTED),
         "submitted": toned(line.date, Tone.MUTED),
         "run": toned(line.run, Tone.MUTED),
-        "trust": toned(line.trust("own eval"), caution),
-        "brief trust": toned(_brief_trust(row), warning),
+        "remark": toned(line.remark("own eval"), caution),
+        "brief remark": toned(_brief_remark(row), warning),
     }
 
 
-def _brief_trust(row: Standing | Mark | Run) -> str:
+def _brief_remark(row: Standing | Mark | Run) -> str:
     match row:
         case Run(remarks=remarks):
             return "removed" if remarks.removal else "late"
