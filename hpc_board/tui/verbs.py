@@ -4,6 +4,7 @@ Bindings are made from it, and with them the last line, the help and the palette
 docs/app.md. A key has one verb on all screens, and a verb one word.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -85,6 +86,18 @@ def binding(name: str, meaning: str = "", *, action: str = "", **options: Any) -
         tooltip=meaning or verb.meaning,
         key_display=verb.display,
         **{"show": verb.shown, **options},
+    )
+
+
+def page_bindings(named: Iterable[tuple[str, str]]) -> tuple[Binding, ...]:
+    """Return the bindings of pages with their titles: a digit for each, and [ and ] for the previous and the next."""
+    return (
+        *(
+            Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
+            for number, (name, title) in enumerate(named, start=1)
+        ),
+        Binding("left_square_bracket", "turn(-1)", show=False),
+        Binding("right_square_bracket", "turn(1)", show=False),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from msgspec.structs import replace
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.widgets import Static
 
@@ -41,7 +41,7 @@ from hpc_board.tui.run_cells import run_order
 from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import binding, bindings, page_bindings
 from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.list_pane import ListPane
 
@@ -95,12 +95,7 @@ class AdminScreen(RunScreen):
         binding("rerun", "Rerun the best submissions, or confirm a score", action="rerun_best", id="admin.rerun"),
         *bindings("ban", "remove", "note", "filter", "sort", "reverse"),
         binding("refresh", show=False),
-        *(
-            Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
-            for number, (name, title) in enumerate(_PAGES, start=1)
-        ),
-        Binding("left_square_bracket", "turn(-1)", show=False),
-        Binding("right_square_bracket", "turn(1)", show=False),
+        *page_bindings(_PAGES),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, _DECISION)
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"submit", "edit", "watch", "cancel"})

@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events, getters
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Static
@@ -36,7 +36,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import Clock, is_ready_to_rank
 from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import binding, bindings, page_bindings
 from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.cases import CasesPane
@@ -76,12 +76,7 @@ class ReportScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("next", "log"),
         binding("search", "Search the text beside the overview or the cases"),
-        *(
-            Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
-            for number, (name, title) in enumerate(_PAGES, start=1)
-        ),
-        Binding("left_square_bracket", "turn(-1)", show=False),
-        Binding("right_square_bracket", "turn(1)", show=False),
+        *page_bindings(_PAGES),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
