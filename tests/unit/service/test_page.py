@@ -197,7 +197,7 @@ def test_the_pages_draw_records_speeds_and_the_scores_of_a_user(board: Recorded,
     assert re.findall(r'<svg class="speed".*?<rect width="([\d.]+)"', of_board) == ["100.0", "50.0"]
     of_run = ask(door, f"/runs/{run.id}").text
     assert "<figcaption>Scores of ada by submission</figcaption>" in of_run
-    assert "best 4.00 ms of 2 runs, first 6.00 ms on" in of_run
+    assert "fastest 4.00 ms of 2 runs, first 6.00 ms on" in of_run
     assert "leader" in of_run
     assert 'style="' not in of_board + of_run, "the policy admits the style sheet alone"
 
