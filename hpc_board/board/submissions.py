@@ -203,7 +203,9 @@ class Submissions:
             with suppress(AlreadyStored):
                 return self._submit_drafts(requests, array, fresh=fresh, if_new=if_new, budget=budget)
         check_key(key)
-        user_key = SubmissionKey(self._context.user, key, request_sha256(requests))
+        user_key = SubmissionKey(
+            self._context.user, key, request_sha256(requests, self._context.settings.gpus, self._context.user)
+        )
         # Before the checks: since the first call a deadline may have passed, or a limit been reached.
         if known := self._keyed(user_key):
             return known

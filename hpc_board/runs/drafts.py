@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, is_past, moment_words
 from hpc_board.domain.draft import Draft, Source, SubmissionRequest
@@ -483,9 +484,27 @@ def check_key(key: str) -> None:
         raise InputError(f'invalid key "{one_line(key, 80)}".', hint=f"Use {NAME_WORDS}.")
 
 
-def request_sha256(requests: Sequence[SubmissionRequest]) -> str:
-    """Return a hash of all that `requests` ask for."""
-    return hashlib.sha256(msgspec.json.encode(requests)).hexdigest()
+def request_sha256(requests: Sequence[SubmissionRequest], gpus: Sequence[Gpu], user: str) -> str:
+    """Return a hash of all that `requests` of `user` ask for: themselves, in the headers of their files, or by default.
+
+    The tasks, `gpus` and names are not looked up: they may have changed since the first of equal requests.
+
+    Raises:
+        InputError: a header has an unknown directive, or no mode has the name.
+    """
+    return hashlib.sha256(msgspec.json.encode([_completed(each, gpus, user) for each in requests])).hexdigest()
+
+
+def _completed(request: SubmissionRequest, gpus: Sequence[Gpu], user: str) -> SubmissionRequest:
+    asked = header(request.source)
+    names = request.gpus or asked.gpus or tuple(gpu.name for gpu in gpus[:1] if len(gpus) == 1)
+    return replace(
+        request,
+        task=request.task or asked.leaderboard,
+        gpus=tuple(name.strip().casefold() for words in names for name in words.split(",")),
+        mode=str(mode_called(request.mode)),
+        origin=_origin(request, asked, user),
+    )
 
 
 def check_reason(reason: str) -> None:

@@ -57,6 +57,14 @@ def test_a_repeated_key_returns_the_same_runs_and_sends_nothing(board: Recorded,
     assert call(board, "runs", "--key", "step-3").stdout == "No matching runs.\n"
 
 
+@pytest.mark.parametrize("change", [{"gpus": ()}, {"gpus": ("cpu",)}, {"task": "vectoradd_py"}, {"mode": "Test"}])
+def test_a_key_has_the_same_contents_however_they_are_told(board: Recorded, change: dict[str, Any]) -> None:
+    board.kernel.write_text(f"#!POPCORN gpu CPU\n{board.kernel.read_text()}")
+    request = requested(board.kernel, gpus=["CPU"])
+    assert numbers(sent(board, request, key="step-1")) == [(1, False)]
+    assert numbers(sent(board, replace(request, **change), key="step-1")) == [(1, True)]
+
+
 @pytest.mark.parametrize(
     "change", [{"mode": "benchmark"}, {"note": "another"}, {"gpus": ("H100",)}, {"options": JobOptions(retries="1")}]
 )
