@@ -214,7 +214,7 @@ class Report(Tool, frozen=True):
 
 
 class Profile(Tool, frozen=True):
-    """Profile a run's file, unless that was done, and return its kernels and loops."""
+    """Profile a run's file once, and return its kernels and loops."""
 
     only_reads: ClassVar[bool] = False
     run: Number
@@ -235,7 +235,7 @@ class Profile(Tool, frozen=True):
             return waited
         then = f"submit; report run={number} has the whole profile"
         loops = loop_lines(found.result.loops, found.result.remarks, found.run.file_name)
-        lines = [*kernel_lines(found.result.kernels, "the report"), *loops]
+        lines = [*kernel_lines(found.result.kernels, "the report", with_rest=False), *loops]
         return Answer(_bounded(plain(lines) if lines else found.result.profile.text), then)
 
 

@@ -28,10 +28,10 @@ _NAMES: Mapping[str, str] = {
 }
 
 
-def kernel_lines(kernels: Sequence[Kernel], where: str) -> Iterator[Block]:
+def kernel_lines(kernels: Sequence[Kernel], where: str, *, with_rest: bool = True) -> Iterator[Block]:
     """Yield one paragraph with a line for each of the longest kernels of each case; `where` has the others.
 
-    Functions with shares of the time alone, as on a CPU, are followed by the share of all others.
+    Functions with shares of the time alone, as on a CPU, are followed by the share of all others `with_rest`.
     """
     if not kernels:
         return
@@ -42,8 +42,9 @@ def kernel_lines(kernels: Sequence[Kernel], where: str) -> Iterator[Block]:
         place = f"case {case + 1}, " if len(cases) > 1 else ""
         lines += [f"{place}{one_line(each.name, 100)}: {_numbers_text(each)}" for each in shown]
         if all(each.duration_ns is None and each.time_share is not None for each in found):
-            others = 1 - math.fsum(each.time_share or 0 for each in shown)
-            lines.append(f"{place}others: {_text('time_share', max(0.0, others))} of the time")
+            if with_rest:
+                others = 1 - math.fsum(each.time_share or 0 for each in shown)
+                lines.append(f"{place}others: {_text('time_share', max(0.0, others))} of the time")
         else:
             rest += len(found) - len(shown)
     more = [f"{count_text(rest, 'more kernel')} in {where}"] if rest else []
