@@ -38,7 +38,7 @@ _REASON = Column("why", "Reason", 10, grows=True, from_width=56)
 _FILE = Column("file", "File", 9, from_width=88, most=14)
 _SCORE = Column("score", "Score", 8, right=True, sorts=True)
 
-_MODE = Column("mode", "Mode", 6, from_width=86, most=9)
+_MODE = Column("mode", "Mode", 6, from_width=76, most=9)
 _WAITED = Column("waited", "Waited", 6, right=True, from_width=128)
 _RAN = Column("ran", "Ran", 6, right=True, from_width=128)
 _AGE = Column("age", "Age", 6, right=True, from_width=70)
