@@ -454,9 +454,11 @@ def _ended(board: Board, numbers: Sequence[int], wait_seconds: float) -> Answer:
 def _of_runs(board: Board, numbers: Sequence[int]) -> Answer:
     """Return runs in brief, and the next call after them."""
     found = [board.runs.whole(number) for number in numbers]
-    # The agent has just named the file.
     views = short_of([WholeRunView.with_result(each, samples=False) for each in found])
-    return Answer(_json([{**view, "file_name": None} for view in views]), _next_of([each.run for each in found]))
+    # The agent has just named the file, and the line of a run has its interval.
+    told = dict.fromkeys(("file_name", "score_low_s", "score_high_s"))
+    shown = [{**view, **(told if "verdict_line" in view else {"file_name": None})} for view in views]
+    return Answer(_json(shown), _next_of([each.run for each in found]))
 
 
 def _next_of(runs: Sequence[StoredRun]) -> str:
