@@ -522,7 +522,7 @@ class TasksScreen(BoardScreen):
         panel = self.query_one("#list")
         is_shared = self._has_board and not self.pane.is_empty
         self.board_panel.display = is_shared
-        is_above = self.has_class("-narrow") and bool(self._tasks)
+        is_above = self.has_class("-narrow") and bool(self._tasks) and not self.pane.is_empty
         panel.styles.height = "auto" if is_above else None
         self.pane.set_height(0 if is_shared or is_above else None)
         self.call_after_refresh(self._draw_board)
