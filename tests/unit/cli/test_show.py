@@ -29,7 +29,6 @@ from hpc_board.report.standings import board_report
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.local.client import LocalScheduler
 from hpc_board.store import Store
-from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import AT, TASK, Recorded, call, read, result_of, status_of, timed_case
 from tests.values import replace
 
@@ -116,22 +115,8 @@ def narrow(board: Recorded, description: str) -> None:
 
 
 def passed_narrow(board: Recorded, score_s: float, mode: Mode = Mode.RANKED) -> None:
-    store = Store(board.board.settings.board / "board.db")
-    new = NewRun("H100", "here", "", f"job-{score_s}", "nonce", "self-run", True, "")
-    at = AT + timedelta(seconds=1e6 * score_s)
-    _, (run,) = store.submissions.add(
-        NewSubmission(
-            task=board.board.tasks.get("narrow"),
-            user="ada",
-            file_name="k.py",
-            code=b"",
-            mode=mode,
-            note="",
-            at=at,
-            runs=[new],
-        )
-    )
-    store.runs.finish(run.id, status_of(RunState.FINISHED), replace(result_of(Verdict.PASS), run=run.id), score_s)
+    at, result = AT + timedelta(seconds=1e6 * score_s), result_of(Verdict.PASS)
+    board.add(result=result, score_s=score_s, task="narrow", gpu="H100", user="ada", mode=mode, at=at)
 
 
 def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
