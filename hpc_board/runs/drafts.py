@@ -497,12 +497,13 @@ def request_sha256(requests: Sequence[SubmissionRequest], gpus: Sequence[Gpu], u
 
 def _completed(request: SubmissionRequest, gpus: Sequence[Gpu], user: str) -> SubmissionRequest:
     asked = header(request.source)
-    names = request.gpus or asked.gpus or tuple(gpu.name for gpu in gpus[:1] if len(gpus) == 1)
+    names = request.gpus or asked.gpus or tuple(gpu.name for gpu in gpus if len(gpus) == 1)
     return replace(
         request,
         task=request.task or asked.leaderboard,
         gpus=tuple(name.strip().casefold() for words in names for name in words.split(",")),
         mode=str(mode_called(request.mode)),
+        options=request.options.over(asked.options),
         origin=_origin(request, asked, user),
     )
 
