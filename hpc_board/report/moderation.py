@@ -1,6 +1,6 @@
 """Moderation as tables: limits, bans, the audit log, and rerun candidates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -79,10 +79,16 @@ def category_text(limits: Sequence[Limits], category: Category) -> str:
 
 def board_limits_text(limits: Sequence[Limits]) -> str:
     """Return all limits of a board in words: "all users ranked 5/h, other 60/h; user bob ranked 9/d"."""
+    by_whose = limits_by_whose(limits).items()
+    return "; ".join(f"{whose} {_own_limits_text(theirs)}" for whose, theirs in by_whose) or "none"
+
+
+def limits_by_whose(limits: Sequence[Limits]) -> Mapping[str, Sequence[Limits]]:
+    """Return the limits of a board by the words for their users."""
     by_whose: dict[str, list[Limits]] = {}
     for each in limits:
         by_whose.setdefault(whose_text(each), []).append(each)
-    return "; ".join(f"{whose} {_own_limits_text(theirs)}" for whose, theirs in by_whose.items()) or "none"
+    return by_whose
 
 
 def _own_limits_text(limits: Sequence[Limits]) -> str:

@@ -22,7 +22,14 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.report.boards import terms_facts
 from hpc_board.report.formatting import count_text, moment_text, span_text
-from hpc_board.report.moderation import category_text, detail_text, limits_text, removal_text, subject_text, whose_text
+from hpc_board.report.moderation import (
+    category_text,
+    detail_text,
+    limits_by_whose,
+    limits_text,
+    removal_text,
+    subject_text,
+)
 from hpc_board.report.run_words import trust, why
 from hpc_board.tui.formatting import since, state, time_left
 from hpc_board.tui.palette import Tone, toned
@@ -158,10 +165,7 @@ def _board_details(board: BoardState, now: datetime) -> RenderableType:
     left, _ = time_left(board.deadline, now)
     deadline = "none" if board.deadline is None else f"{moment_words(board.deadline)} ({left})"
     made = "" if board.terms else "a task of the settings, with the task's own options"
-    by_whose: dict[str, list[Limits]] = {}
-    for each in board.limits:
-        by_whose.setdefault(whose_text(each), []).append(each)
-    limits = "; ".join(f"{whose}: {limits_text(theirs)}" for whose, theirs in by_whose.items())
+    limits = (f"{whose}: {limits_text(theirs)}" for whose, theirs in limits_by_whose(board.limits).items())
     sent = f"{count_text(board.submissions, 'submission')} by {count_text(board.users, 'user')}"
     terms = terms_facts(board.terms) if board.terms else ()
     return Group(
@@ -170,7 +174,7 @@ def _board_details(board: BoardState, now: datetime) -> RenderableType:
             [
                 ("Deadline", deadline),
                 ("Last hour", sent if board.submissions else "none"),
-                ("Limits", limits or "none"),
+                ("Limits", "; ".join(limits) or "none"),
                 ("GPUs", ", ".join(board.gpus) or "all GPUs of the settings"),
                 *((name.capitalize(), value) for name, value in terms),
             ]
