@@ -668,7 +668,7 @@ class FakeBoard(Board):
         pages = []
         for gpu in gpus:
             everyone = self.boards.get(gpu, ()) if task == "vectoradd" else ()
-            own = next((row for row in everyone if row.user == reader), None)
+            own = next((row for row in everyone if reader in (row.user, *row.members)), None)
             personal = rows in (Rows.OWN, Rows.NEWEST)
             shown: Sequence[Standing] = everyone
             if personal:

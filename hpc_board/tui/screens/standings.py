@@ -122,14 +122,14 @@ class StandingsScreen(RunScreen):
     def _seek(self, gpu: str, user: str) -> None:
         """Select the row of a user or of their team among the users of this GPU's board, if there is one."""
 
-        def question() -> tuple[int, Standing] | None:
-            (found,) = self.board.standings.pages(self._task_name, [gpu])
-            return next((row for row in enumerate(found.rows) if user in (row[1].user, *row[1].members)), None)
+        def question() -> Standing | None:
+            (found,) = self.board.standings.pages(self._task_name, [gpu], user=user, limit=1)
+            return found.own
 
-        def select(found: tuple[int, Standing] | None) -> None:
+        def select(found: Standing | None) -> None:
             if found is not None:
                 pane = next(pane for pane in self._panes if pane.gpu == gpu)
-                pane.jump(pane.span_around(found[0]), select=str(found[1].run))
+                pane.jump(pane.span_around(found.rank - 1), select=str(found.run))
                 self._ask(patient=False)
 
         if self._own:
