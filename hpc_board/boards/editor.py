@@ -356,7 +356,8 @@ class LeaderboardEditor:
             if plan.options.teams != (plan.before.options.teams if plan.before else ()):
                 teams = (members(team.removeprefix(GROUP)) for team in plan.options.teams)
                 for user in store.boards.users(plan.name).union(*teams) if plan.options.teams else ():
-                    groups(user), roles(user)
+                    groups(user)
+                    roles(user)
         store.boards.change(
             [
                 NewChange(
