@@ -234,9 +234,6 @@ class TasksScreen(BoardScreen):
         task = self._selected
         if task is None:
             return
-        from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
-        from hpc_board.tui.widgets.form import expanded
-
         file = local_files.starter_file(self.memory, task)
         try:
             local_files.starter_text(task, file.name)
@@ -244,41 +241,39 @@ class TasksScreen(BoardScreen):
             self.fail("write", error)
             return
         self.forget_failure("write")
+        self._ask_path(task, file)
+
+    def _ask_path(self, task: Task, path: Path) -> None:
+        from hpc_board.tui.screens.dialogs import AskLines, Line
+
         languages = dict.fromkeys(Template(name).language for name in task.templates)
         question = f"Write the starter of {task.name} ({' or '.join(each.extensions[0] for each in languages)}):"
+        lines = [Line("File", str(path), needed=True, is_path=True)]
+        ask = AskLines(question, lines, "Write", check=partial(_path_fault, task))
+        self.app.push_screen(ask, partial(self._take_path, task))
 
-        def fault(lines: tuple[str, ...]) -> str:
-            if is_folder(expanded(lines[0])):
-                return f"{lines[0]} is a folder: enter the name of a file in it."
-            if lines[0].endswith("/"):
-                return "Enter the name of a file."
-            try:
-                local_files.starter_text(task, lines[0])
-            except InputError as error:
-                return f"{error.message} {error.hint}"
-            return ""
+    def _take_path(self, task: Task, lines: tuple[str, ...] | None) -> None:
+        from hpc_board.tui.screens.dialogs import Confirm
+        from hpc_board.tui.widgets.form import expanded
 
-        def ask(path: Path) -> None:
-            lines = [Line("File", str(path), needed=True, is_path=True)]
-            self.app.push_screen(AskLines(question, lines, "Write", check=fault), take)
+        if lines is None:
+            return
+        path = expanded(lines[0])
 
-        def take(lines: tuple[str, ...] | None) -> None:
-            if lines is None:
-                return
-            path = expanded(lines[0])
-            if is_file(path):
-                doubt = Confirm(f"{path} already exists. Replace it?", "Replace it", "Keep it", destroys=True)
-                self.app.push_screen(doubt, partial(replace, path))
-            else:
-                self.ask("write", lambda: _written(path, task), self._tell_written)
-
-        def replace(path: Path, yes: bool | None) -> None:
+        def replace(yes: bool | None) -> None:
             if yes:
-                self.ask("write", lambda: _written(path, task, force=True), self._tell_written)
+                self._write(task, path, force=True)
             else:
-                ask(path)
+                self._ask_path(task, path)
 
-        ask(file)
+        if is_file(path):
+            question = f"{path} already exists. Replace it?"
+            self.app.push_screen(Confirm(question, "Replace it", "Keep it", destroys=True), replace)
+        else:
+            self._write(task, path)
+
+    def _write(self, task: Task, path: Path, *, force: bool = False) -> None:
+        self.ask("write", lambda: _written(path, task, force=force), self._tell_written)
 
     def _tell_written(self, starter: Path) -> None:
         self.remember_folder(starter)
@@ -668,7 +663,23 @@ def _code(task: Task, part: str) -> SourceText:
     return SourceText(reference.text or "", reference.name) if reference else SourceText("", "")
 
 
-def _written(path: Path, task: Task, *, force: bool = False) -> Path:
+def _path_fault(task: Task, lines: tuple[str, ...]) -> str:
+    """Return the reason why the starter of a task cannot be written to the path on the only line; empty without one."""
+    from hpc_board.tui.widgets.form import expanded
+
+    (words,) = lines
+    if is_folder(expanded(words)):
+        return f"{words} is a folder: enter the name of a file in it."
+    if words.endswith("/"):
+        return "Enter the name of a file."
+    try:
+        local_files.starter_text(task, words)
+    except InputError as error:
+        return f"{error.message} {error.hint}"
+    return ""
+
+
+def _written(path: Path, task: Task, *, force: bool) -> Path:
     try:
         write_file(path, local_files.starter_text(task, path.name).encode(), force=force)
     except InputError as error:
