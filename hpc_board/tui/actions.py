@@ -164,12 +164,14 @@ class _Lines(Provider):
     def _matching(self, query: str) -> list[tuple[float, PaletteLine]]:
         """Return the scores and the lines of the actions that match a query."""
         matcher = self.matcher(query)
+        parts = query.casefold().split()
         found: list[tuple[float, PaletteLine]] = []
         for line in self._palette_lines:
             score = matcher.match(line.name)
             if line.listed:
-                # A match in the name counts twice, as the words of other lines may have it by chance.
-                score = max(2 * score, matcher.match(line.words))
+                # Most words have the letters of a short query somewhere: they need its parts. The name counts twice.
+                in_words = all(part in line.words.casefold() for part in parts)
+                score = max(2 * score, matcher.match(line.words) if in_words else 0)
             if score > 0:
                 found.append((score, line))
         return found

@@ -62,6 +62,17 @@ async def test_actions_come_first_and_the_board_answers_with_a_few_lines() -> No
         assert "User carol" in names
 
 
+async def test_words_of_an_action_match_as_words_and_its_name_by_letters() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+p", *"vect")
+        assert await names_of(pilot) == ["vectoradd", "Board vectoradd"]
+        await press(pilot, *["backspace"] * 4, *"sbm")
+        assert (await names_of(pilot))[0] == "Submit"
+        await press(pilot, *["backspace"] * 3, *typed("the standings"))
+        assert {"Board", "Feed"} <= set(await names_of(pilot))
+
+
 async def test_a_draft_is_kept_on_the_way_to_a_task() -> None:
     async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
         await settled(pilot)
