@@ -186,7 +186,7 @@ class Runs:
         """
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
-        placing = self._context.installation.changes.of_placing(found.run, found.placing)
+        placing = self._context.installation.changes.of_placing(found.run, found.placing, self._context.reading)
         result = found.result and readable(self._context, found.run, found.result)
         if hidden:
             self._context.require_manager([found.run.task], "see the arguments of hidden cases")

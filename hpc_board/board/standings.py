@@ -318,7 +318,7 @@ class Standings:
         # The stored run counts: the fields of `run` may be another process's invention.
         stored = self._runs.get(run.id)
         placing = self._context.store.standings.placing(stored)
-        return self._context.installation.changes.of_placing(stored, placing)
+        return self._context.installation.changes.of_placing(stored, placing, self._context.reading)
 
     def placing_each(self, runs: Sequence[int]) -> tuple[Placing | None, ...]:
         """Return the effect of each of these runs, as `placing` does."""

@@ -76,17 +76,18 @@ class ChangeSpreads:
         compared_ones = (replace(each, change_spread=spread) for each, spread in zip(entries, spreads, strict=False))
         return (*compared_ones, *entries[COMPARED_MAX:])
 
-    def of_placing(self, run: Run, placing: Placing | None) -> Placing | None:
+    def of_placing(self, run: Run, placing: Placing | None, store: Store) -> Placing | None:
         """Return the placing of a run with the spread of its change, which is unknown before the run has ended.
 
         That of a benchmark, or of a run that will have a time, is relative to its user's best earlier run. That of an
-        entrant is relative to the entrant's own, where there is one.
+        entrant is relative to the entrant's own, where there is one. The run, the placing and `store` are those of one
+        reader, who may not see the names of all users.
         """
         earlier = None
-        by_other = placing is not None and placing.rank is None and self._best_by_other(run, placing)
+        by_other = placing is not None and placing.rank is None and _best_by_other(store, run, placing)
         will_have_time = run.mode is Mode.RANKED and not run.state.ended
         if by_other or (placing is None and (run.mode is Mode.BENCHMARK or will_have_time)):
-            earlier = self._store.runs.best_of_user(run)
+            earlier = store.runs.best_of_user(run)
         if earlier is not None and earlier.score_s is not None:
             placing = Placing(None, 0, earlier.score_s, earlier.id, first=False, best_by=run.origin.entrant)
         elif placing is not None and by_other:
@@ -97,11 +98,6 @@ class ChangeSpreads:
         found = None if before is None else self._difference(run.task, run.task_version, before, run.id)
         few_samples = found is not None and found.spread is None
         return replace(placing, change_spread=found and found.spread, few_samples=few_samples)
-
-    def _best_by_other(self, run: Run, placing: Placing) -> str:
-        """Return the entrant or the user of the best run, if the run is another entrant's; empty for a team."""
-        best = self._store.runs.get(placing.best_run)
-        return "" if placing.team or best.origin.entrant == run.origin.entrant else best.origin.entrant or best.user
 
     def of_newest(self, task: Task, rows: Sequence[Standing]) -> list[Standing]:
         """Return a user's runs with the spread of the change of each from the fastest earlier one.
@@ -124,6 +120,12 @@ class ChangeSpreads:
     def _score_of(self, run: int, ranking_by: Ranking) -> MeasuredScore | None:
         result = self._store.runs.result(run)
         return None if result is None else measured_score(result.cases, ranking_by)
+
+
+def _best_by_other(store: Store, run: Run, placing: Placing) -> str:
+    """Return the entrant or the user of the best run, if the run is another entrant's; empty for a team."""
+    best = store.runs.get(placing.best_run)
+    return "" if placing.team or best.origin.entrant == run.origin.entrant else best.origin.entrant or best.user
 
 
 def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:

@@ -156,14 +156,27 @@ def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_pat
     assert (first[0], own) == (1, (3, "bob", 5e-6))
     assert re.fullmatch("user [0-9a-f]{8}", first[1])
     assert len({first[1], ada, "bob"}) == 3
+    sent(place, "grace", 2.5e-6, FREEZE)
+    plots = {
+        name: call(place, "bob", *words, "--plot", tmp_path / name)
+        for name, words in (
+            ("history.svg", ("history", "course", "--user", first[1])),
+            ("two.svg", ("compare", "1", "4")),
+        )
+    }
+    assert [done.stderr for done in plots.values()] == [f"{tmp_path / name} has the plot.\n" for name in plots]
     outputs = told(place, "bob") | {
         words: call(place, "bob", *words.split()).output
-        for words in ("run 4", "run 4 --json", "show --user grace", "runs --user grace", "runs --all grace", "code 4")
+        for words in (
+            *("run 4", "run 5", "run 5 --json", "run 4 --json", "show --user grace", "runs --user grace"),
+            *("runs --all grace", "code 4"),
+        )
     }
+    outputs |= {name: (tmp_path / name).read_text() for name in plots}
     for words, text in outputs.items():
         others = set(re.findall("ada|agent-a|grace", text)) - set(words.split())
         assert not others, (words, text)
-    assert [run["id"] for run in read(place, "bob", "runs", "--user", first[1])] == [4]
+    assert [run["id"] for run in read(place, "bob", "runs", "--user", first[1])] == [5, 4]
     assert [rank["rank"] for rank in read(place, "bob", "show", "--user", first[1])["ranks"]] == [1]
     assert "grace was here" in call(place, ADMIN, "run", "4").stdout
     assert "you see the names" in call(place, ADMIN, "show", "course").stdout
