@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hpc_board.board import Board
 from hpc_board.board.context import PublicContext
-from hpc_board.domain.board_options import utc_words
+from hpc_board.domain.board_options import is_past, utc_words
 from hpc_board.domain.clock import span_words, utc_now
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.feed import FeedEntry, FeedKind
@@ -56,13 +56,17 @@ _BEFORE_DEADLINE = (timedelta(days=1), timedelta(hours=1), timedelta())
 
 
 class _Cursor(msgspec.Struct, frozen=True):
-    """The place of the last notices of these kinds: a change of the feed, a time, and the findings of a diagnosis."""
+    """The place of the last notices of these kinds: a change of the feed, a time, and the findings of a diagnosis.
+
+    `frozen` has the last change with a notice of each frozen board, whose later ones come when its freeze has ended.
+    """
 
     kinds: tuple[NoticeKind, ...]
     change: int
     deadline: datetime
     checked_at: datetime
     findings: tuple[str, ...] = ()
+    frozen: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 _Notices = Iterator[tuple[_Cursor, NoticeView | None]]
@@ -118,20 +122,35 @@ class Notices:
     def _newest_change(self) -> int:
         return max((entry.id for entry in self._board().context.store.standings.feed(limit=1)), default=0)
 
-    def _records(self, cursor: _Cursor, _: datetime) -> _Notices:
-        newest = self._newest_change()
-        if newest <= cursor.change:
+    def _records(self, cursor: _Cursor, now: datetime) -> _Notices:
+        newest, context = self._newest_change(), self._board().context
+        boards = context.editor.visible()
+        frozen = {
+            board.name: cursor.frozen.get(board.name, cursor.change)
+            for board in boards
+            if is_past(board.options.freeze_at, now)
+        }
+        if newest <= cursor.change and frozen == cursor.frozen:
             return
-        context = self._board().context
         # A guest of all boards: the command learns no more than their members see.
-        guest_of = frozenset(board.name for board in context.editor.visible())
-        guest = Board.within(PublicContext(context.installation, self._warn, guest_of))
+        names = frozenset(board.name for board in boards)
+        guest = Board.within(PublicContext(context.installation, self._warn, names))
+        for name in sorted(names & cursor.frozen.keys() - frozen.keys()):
+            for entry in reversed(guest.standings.feed(task=name, limit=_CHANGES_MAX)):
+                if cursor.frozen[name] < entry.id <= cursor.change and _takes_first_place(entry):
+                    cursor = replace(cursor, frozen={**cursor.frozen, name: entry.id})
+                    yield cursor, self._record(entry)
         for entry in reversed(guest.standings.feed(limit=_CHANGES_MAX)):
             if entry.id > cursor.change and _takes_first_place(entry):
-                cursor, change = replace(cursor, change=entry.id), FeedView.of(entry)
-                yield cursor, self._notice("records", feed_line(entry), change.task, change=change)
+                frozen |= {entry.task: entry.id} if entry.task in frozen else {}
+                cursor = replace(cursor, change=entry.id, frozen=frozen)
+                yield cursor, self._record(entry)
         # The feed was read after its newest change.
-        yield replace(cursor, change=max(newest, cursor.change)), None
+        yield replace(cursor, change=max(newest, cursor.change), frozen=frozen), None
+
+    def _record(self, entry: FeedEntry) -> NoticeView:
+        change = FeedView.of(entry)
+        return self._notice("records", feed_line(entry), change.task, change=change)
 
     def _deadlines(self, cursor: _Cursor, now: datetime) -> _Notices:
         for at, board, deadline in due_deadlines(self._board().context.editor.visible(), cursor.deadline, now):

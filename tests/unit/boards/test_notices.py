@@ -18,6 +18,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.report.views.notices import NoticeView
 from tests.conftest import short_folder
 from tests.service import serving
+from tests.unit.boards.test_gpu_limit import ADMIN, call
 from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, timed_case
 from tests.values import created
 from tests.waiting import awaited
@@ -100,7 +101,7 @@ def test_members_of_a_closed_board_are_told_too(place: Told) -> None:
     assert [(each["board"], each["closed"]) for each in place.notices()] == [("course", True)]
 
 
-def test_notices_tell_nothing_after_a_freeze_and_no_name_of_an_anonymous_board(place: Told) -> None:
+def test_notices_of_a_frozen_board_come_after_its_freeze_and_name_nobody_on_an_anonymous_one(place: Told) -> None:
     created(place.board, "vectoradd_py", "frozen", RequestedOptions(deadline="+1d", freeze="2026-04-01"))
     created(place.board, "vectoradd_py", "nameless", RequestedOptions(anonymous=True))
     for task in ("frozen", "nameless"):
@@ -109,6 +110,16 @@ def test_notices_tell_nothing_after_a_freeze_and_no_name_of_an_anonymous_board(p
     (notice,) = place.notices()
     assert re.match("user [0-9a-f]{8} took first place on nameless", notice["text"])
     assert "bob" not in str(notice)
+
+    thawed = call(place, ADMIN, "update", "frozen", "--freeze", "none")
+    assert thawed.exit_code == 0, thawed.stderr
+    place.passed("cyd", 3e-6, task="frozen")
+    place.poll()
+    place.poll()
+    assert [text.split(":")[0] for text in place.texts()[1:]] == [
+        "bob took first place on frozen, CPU",
+        "cyd took first place on frozen, CPU",
+    ]
 
 
 @pytest.mark.slow
