@@ -353,9 +353,9 @@ class LeaderboardEditor:
         groups, members, roles = cache(groups_of), cache(members_of), cache(self._role_of)
         for plan in plans:
             # A directory server may have to answer, for which no transaction waits.
-            if plan.options.teams != (plan.before.options.teams if plan.before else ()):
+            if plan.options.teams and plan.options.sets_teams(plan.before.options if plan.before else None):
                 teams = (members(team.removeprefix(GROUP)) for team in plan.options.teams)
-                for user in store.boards.users(plan.name).union(*teams) if plan.options.teams else ():
+                for user in store.boards.users(plan.name).union(*teams):
                     groups(user)
                     roles(user)
         store.boards.change(

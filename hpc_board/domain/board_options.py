@@ -90,6 +90,10 @@ class BoardOptions(msgspec.Struct, frozen=True):
     anonymous: bool = False
     teams: tuple[str, ...] = ()
 
+    def sets_teams(self, before: "BoardOptions | None") -> bool:
+        """Return whether a change from the options `before`, None for a new leaderboard, sets the team of each user."""
+        return before is None or (before.teams, before.maintainers) != (self.teams, self.maintainers)
+
     def teams_of(self, groups: Collection[str]) -> tuple[str, ...]:
         """Return the teams whose groups are among `groups`."""
         return tuple(team for team in self.teams if includes_user((team,), "", groups))

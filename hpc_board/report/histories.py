@@ -30,7 +30,7 @@ def history_report(task: str, page: Page, user: str, records: Sequence[Record] =
     runs = in_order(page)
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
     if not runs:
-        return heading, Paragraph("No passing ranked runs yet.")
+        return heading, Paragraph("No passing ranked runs to list.")
     notes = page_notes(page)
     report: list[Block] = [heading, Paragraph(notes)] if notes else [heading]
     report += plot_block(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS), _table(runs)

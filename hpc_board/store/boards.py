@@ -123,7 +123,8 @@ class BoardGateway:
         """Store changes of boards, each with the version of its task; all or none.
 
         Submissions become late or timely by the new deadlines of their users, who are in `groups_of`. New teams have
-        `members_of` their groups, and those with submissions, but not the users whose `role_of` has them manage it.
+        `members_of` their groups, and those with submissions, but not the users whose `role_of` has them manage it;
+        new maintainers leave their teams.
 
         Raises:
             InputError: another user has changed one of the boards since its author looked at it.
@@ -133,14 +134,13 @@ class BoardGateway:
             for each in new:
                 former = _newest(db, each.name)
                 _add(db, each)
-                if each.task is None:
-                    _end_teams(db, each.name)
-                    continue
                 before = None if former is None or former["task_version"] is None else _change(former).options
-                if before is None or not _same_deadlines(before, each.options):
+                if each.task is not None and (before is None or not _same_deadlines(before, each.options)):
                     _mark_late_anew(db, each.name, each.options, groups_of)
-                if before is None or before.teams != each.options.teams:
-                    _set_teams(db, each.name, each.options, groups_of, members_of, role_of)
+                if each.task is None or not each.options.teams:
+                    _end_teams(db, each.name)
+                elif each.options.sets_teams(before):
+                    _set_teams(db, each.name, each.options, before, groups_of, members_of, role_of)
 
 
 def is_closed(db: Database, name: str) -> bool:
@@ -199,20 +199,30 @@ def _set_teams(
     db: Database,
     name: str,
     options: BoardOptions,
+    before: BoardOptions | None,
     groups_of: Callable[[str], Collection[str]],
     members_of: Callable[[str], Collection[str]],
     role_of: Callable[[str], Role],
 ) -> None:
-    """Set the team of each user with submissions to a board, and of each member of its teams."""
+    """Set the team of each user with submissions to a board, and of each member of its teams.
+
+    With the same teams as `before`, it is set for those alone who manage the board now and did not, or the reverse: the
+    groups of others may have ended.
+    """
     from hpc_board.store import ranking
 
     for user in _users(db, name).union(*(members_of(team.removeprefix(GROUP)) for team in options.teams)):
-        team = options.team_of(user, groups_of(user), role_of(user)) if options.teams else ""
-        ranking.set_team(db, name, user, team)
+        groups, role = groups_of(user), role_of(user)
+        if (
+            before is None
+            or before.teams != options.teams
+            or before.managed_by(user, groups, role) != options.managed_by(user, groups, role)
+        ):
+            ranking.set_team(db, name, user, options.team_of(user, groups, role))
 
 
 def _end_teams(db: Database, name: str) -> None:
-    """Have each user rank alone: a task of the settings may have the name of a deleted board."""
+    """Have each user rank alone."""
     from hpc_board.store import ranking
 
     for row in list(db.rows("teams", "task = ?", [name])):

@@ -186,9 +186,14 @@ def test_managers_of_a_board_are_members_of_no_team(place: Recorded, monkeypatch
     in_groups(monkeypatch, {"red": ("ada", "carl", ADMIN)})
     place.settings.write_text(place.settings.read_text() + "roles: {creators: [carl]}\n")
     sent(place, "carl", 1e-6)
-    update(place, "--maintainer", "carl", "--no-team", "@blue")
+    update(place, "--no-team", "@blue")
+    assert rows(place) == [(1, "@red", ["ada", "carl"])]
+    in_groups(monkeypatch, {"red": ("carl",)})
+    update(place, "--maintainer", "carl")
     assert rows(place) == [(1, "carl", [])]
     assert store_of(place).standings.teams("course") == {"ada": "@red"}
+    update(place, "--no-maintainer", "carl")
+    assert rows(place) == [(1, "@red", ["ada", "carl"])]
 
 
 def test_after_a_freeze_no_submission_changes_a_team(place: Recorded) -> None:
@@ -289,6 +294,11 @@ def test_members_see_their_frozen_anonymous_team_and_no_other_user_does(place: R
     assert [re.sub("[0-9a-f]{8}", "#", name) for name in names["grace"]] == ["team #", "grace", "team #"]
     assert (names["ada"][1], names["eve"][2]) == (names["grace"][0], names["grace"][2])
     assert "kernel.py" in call(place, "ada", "run", "4").stdout
+    page = read(place, "grace", "show", "--user", names["grace"][0])
+    assert ([rank["rank"] for rank in page["ranks"]], page["runs"]) == ([1], [])
+    assert len(read(place, "grace", "feed", "--user", names["grace"][0])) == 1
+    history = call(place, "grace", "history", "course", "--user", names["grace"][0])
+    assert "No passing ranked runs to list." in history.stdout
     for words in ("show course --all", "show course --by entrant --json", "feed --json", "runs --all --json", "run 1"):
         assert not re.search("@red|@blue|ada|bob|eve", call(place, "grace", *words.split()).output), words
 
