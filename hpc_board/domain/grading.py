@@ -2,6 +2,7 @@
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -48,7 +49,8 @@ class Estimate(msgspec.Struct, frozen=True):
 class BoardResult(msgspec.Struct, frozen=True):
     """The best passing ranked run of a user on one leaderboard.
 
-    `first_rank` and `last_rank` are those that it may have by the intervals of the rows beside it.
+    `first_rank` and `last_rank` are those that it may have by the intervals of all rows: behind those that are faster
+    in any case, and before those that are slower in any case.
     """
 
     task: str
@@ -248,14 +250,16 @@ def scoring(score: str, points: str) -> Scoring:
 
 def board_results(task: str, page: Page) -> dict[str, BoardResult]:
     """Return the results of the users on a page with all rows of a leaderboard."""
-    found, rows = {}, page.rows
-    for above, row, next_row in zip((None, *rows), rows, (*rows[1:], None), strict=False):
+    found, bounds = {}, [row.interval or Interval(row.score_s, row.score_s) for row in page.rows]
+    lows, highs = sorted(each.low_s for each in bounds), sorted(each.high_s for each in bounds)
+    for row, own in zip(page.rows, bounds, strict=True):
         found[row.user] = BoardResult(
             task,
             page.gpu,
             row.rank,
-            above.rank if above is not None and row.overlaps_above else row.rank,
-            next_row.rank if next_row is not None and next_row.overlaps_above else row.rank,
+            1 + bisect_left(highs, own.low_s),
+            # Its own low bound is one of these.
+            1 + bisect_left(lows, own.high_s) - (own.low_s < own.high_s),
             row.score_s,
             row.submission,
             row.run,

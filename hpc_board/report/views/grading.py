@@ -20,9 +20,9 @@ class BoardResultView(View, frozen=True):
     rank: int
     """the rank; equal scores share one"""
     first_rank: int
-    """the rank with a faster row whose interval overlaps this one's"""
+    """the best rank that it may have by the intervals of all rows"""
     last_rank: int
-    """the rank with a slower row whose interval overlaps this one's"""
+    """the worst one"""
     score_s: Seconds
     score_low_s: Seconds | None
     """the lower bound of the score's 80 % confidence interval"""

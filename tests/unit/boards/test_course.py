@@ -98,6 +98,25 @@ def test_a_speedup_is_the_same_on_every_surface(course: Recorded, tmp_path: Path
         assert "2.00x" in call(course, "tutor", *words).stdout, words
 
 
+def test_points_by_rank_are_those_of_every_order_that_the_intervals_permit(course: Recorded) -> None:
+    for user, speedup, spread in (("s01", 4.0, 0.0), ("s02", 2.2, 0.1), ("s03", 2.1, 0.1), ("s04", 2.0, 0.1)):
+        measured(course, "week1", user, speedup, spread=spread)
+    # The interval of s05 overlaps that of s04 alone.
+    for user, speedup, spread in (("s05", 1.7, 0.1), ("s06", 1.0, 0.0), ("s07", 1.0, 0.0)):
+        measured(course, "week1", user, speedup, spread=spread)
+    done = call(course, "tutor", "admin", "grades", "--task", "week1", "--points", "1: 9, 2: 8, 3: 7", "--json")
+    results = [row["tasks"][0]["result"] for row in json.loads(done.stdout)["rows"][:7]]
+    assert [(each["first_rank"], each["rank"], each["last_rank"]) for each in results] == [
+        (1, 1, 1),
+        (2, 2, 4),
+        (2, 3, 4),
+        (2, 4, 5),
+        (4, 5, 5),
+        (6, 6, 6),
+        (6, 6, 6),
+    ]
+
+
 def test_members_are_users_and_groups_and_no_cell_is_a_formula(course: Recorded) -> None:
     account = pwd.getpwnam("nobody")
     group = grp.getgrgid(account.pw_gid).gr_name
