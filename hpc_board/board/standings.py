@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from hpc_board.accounts import members_of, unknown_accounts
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
+from hpc_board.domain.board_options import BoardOptions
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.grading import (
@@ -159,9 +160,9 @@ class Standings:
     ) -> Grades:
         """Return the best results of each of `members`, users and groups with a `@`, also of those without any.
 
-        Without members, they are those of the boards, and all users with submissions to them; without `tasks`, the
-        boards that users created and that this one manages. On a task with several of `gpus` the one with the most
-        points counts, by the rule `points`. The users are in the order of their names.
+        Without members, they are those of the boards, and all users with submissions to them who do not manage these;
+        without `tasks`, the boards that users created and that this one manages. On a task with several of `gpus` the
+        one with the most points counts, by the rule `points`. The users are in the order of their names.
 
         Raises:
             InputError: the rule, a member or a group is invalid, or no board is left.
@@ -178,10 +179,18 @@ class Standings:
         if members:
             users = self._expanded(listed(members), known)
         else:
-            of_boards = [name for task in chosen if task in created for name in created[task].options.members]
+            options = {name: created[name].options if name in created else BoardOptions("") for name in chosen}
+            of_boards = {name for each in options.values() for name in each.members}
             if unknown := unknown_accounts({name for name in of_boards if name.startswith(GROUP)}):
                 self._context.warn(f"unknown on this machine: {', '.join(unknown)}.")
-            users = known | self._expanded([name for name in of_boards if name not in unknown], known)
+            groups, role_of, users = self._context.installation.groups, self._context.role_of, set[str]()
+            for task, of_task in by_task.items():
+                named = self._expanded([name for name in options[task].members if name not in unknown], known)
+                users |= {
+                    user
+                    for user in named.union(of_task)
+                    if not options[task].managed_by(user, groups.of(user), role_of(user))
+                }
         rows = []
         for user in sorted(users):
             graded = tuple(of_task.get(user) or TaskGrade(task) for task, of_task in by_task.items())

@@ -64,7 +64,7 @@ def _write_csv(output: str, rows: Iterable[Sequence[Cell]], noun: str, *, force:
     "members",
     metavar="WHO",
     multiple=True,
-    help="User or @group with a row; default: members of the boards, and all who submitted.",
+    help="User or @group with a row; default: members of the boards and all who submitted, without who manages them.",
 )
 @_tasks
 @gpus_option("Only this GPU; comma-separated or repeated.")

@@ -121,6 +121,10 @@ def test_members_are_users_and_groups_and_no_cell_is_a_formula(course: Recorded)
     account = pwd.getpwnam("nobody")
     group = grp.getgrgid(account.pw_gid).gr_name
     measured(course, "week1", "@SUM(A1)", 2.0)
+    for task in ("week1", "week2"):
+        measured(course, task, "tutor", 2.0)
+    assert {"tutor", "s01"} & graded(course).keys() == {"s01"}
+    assert "tutor" in graded(course, "tutor", "--member", "tutor")
     assert "nobody" in graded(course, "tutor", "--member", f"@{group},s07")
     assert "'@SUM(A1)" in graded(course)
     for member, fault in (("@no-such-group", "unknown group"), ("a b", "not a valid member"), ("\x1b[1m", "valid")):
