@@ -39,7 +39,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         tones=tuple(_change_tone(each) for _, each in rows),
     )
     cases = f" (case: {specs.names})" if specs.names else ""
-    names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]
+    names = [f"{each.submission} ({one_line(f'{each.file_name} by {each.user}'.lstrip())})" for each in runs]
     pairs = kernel_pairs((results[0], results[1]))
     return (
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
@@ -58,8 +58,11 @@ def _change_tone(difference: Difference) -> Tone:
 
 
 def _file_names(runs: Sequence[Run]) -> tuple[str, str]:
-    """Return the names of the files of two runs, with the numbers of their submissions if the names are equal."""
-    one, other = (one_line(run.file_name, _NAME_MAX) for run in runs)
+    """Return the names of the files of two runs, with the numbers of their submissions if the names are equal.
+
+    The file of an anonymous user has no name but its submission.
+    """
+    one, other = (one_line(run.file_name, _NAME_MAX) or f"submission {run.submission}" for run in runs)
     return (one, other) if one != other else (f"{one} {runs[0].submission}", f"{other} {runs[1].submission}")
 
 

@@ -669,7 +669,7 @@ def step_text(step: Progress) -> str:
 def _run_facts(run: Run, children: Sequence[int]) -> Iterator[tuple[str, str]]:
     when = f"{'at' if run.state.ended else 'since'} {moment_text(run.ended_at or run.status.at)}"
     yield "state", f"{state_text(run.state)} {when}"
-    yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
+    yield "file", f"{one_line(run.file_name)} (submission {run.submission})".lstrip()
     if run.note:
         yield "note", one_line(run.note, NOTE_CHARACTERS_MAX)
     if run.failures:

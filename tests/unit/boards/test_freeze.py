@@ -169,7 +169,7 @@ def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_pat
         words: call(place, "bob", *words.split()).output
         for words in (
             *("run 4", "run 5", "run 5 --json", "run 4 --json", "show --user grace", "runs --user grace"),
-            *("runs --all grace", "code 4"),
+            *("runs --all grace", "code 4", "compare 1 4"),
         )
     }
     outputs |= {name: (tmp_path / name).read_text() for name in plots}
@@ -178,6 +178,8 @@ def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_pat
         assert not others, (words, text)
     assert [run["id"] for run in read(place, "bob", "runs", "--user", first[1])] == [5, 4]
     assert [rank["rank"] for rank in read(place, "bob", "show", "--user", first[1])["ranks"]] == [1]
+    assert f"1 (by {ada}) vs. 4 (by {first[1]})" in outputs["compare 1 4"]
+    assert re.search("^file +\\(submission 4\\)$", outputs["run 4"], re.MULTILINE)
     assert "grace was here" in call(place, ADMIN, "run", "4").stdout
     assert "you see the names" in call(place, ADMIN, "show", "course").stdout
     with place.board.context.store.file.reading() as db:
