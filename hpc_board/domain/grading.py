@@ -90,7 +90,9 @@ class PointsRule(msgspec.Struct, frozen=True):
         return next((points for last, points in self.by_rank if rank <= last), self.passed)
 
     def _of_speedup(self, speedup: float) -> float:
-        return next((points for least, points in reversed(self.by_speedup) if speedup >= least), self.passed)
+        # A mean of several cases is inexact in its last digits.
+        exact = round(speedup, 9)
+        return next((points for least, points in reversed(self.by_speedup) if exact >= least), self.passed)
 
 
 class ScoreKind(StrEnum):

@@ -27,6 +27,7 @@ RANKS = "1: 25, 3: 15.5, 10: 5"
         (THRESHOLDS, result("a", None), (20, 20, 20)),
         (THRESHOLDS, result("a", 0.99), (20, 20, 20)),
         (THRESHOLDS, result("a", 1.0), (50, 50, 50)),
+        (THRESHOLDS, result("a", 1.9999999999999991), (80, 80, 80)),
         (THRESHOLDS, result("a", 99), (100, 100, 100)),
         (THRESHOLDS, result("a", (2.1, 1.9, 2.3)), (80, 50, 80)),
         (THRESHOLDS, result("a", (4.4, 4.3, 4.6)), (80, 80, 100)),
