@@ -75,9 +75,11 @@ SELECT row.*
 
 _FROZEN_BESTS = f"""
 CREATE TEMP TABLE frozen_bests AS
-SELECT row.*, ROW_NUMBER() OVER (PARTITION BY {_BOARD_AND_USER} ORDER BY score_s, submitted_at, run) AS place
-  FROM temp.frozen_entries AS row
- WHERE EXISTS (SELECT 1 FROM temp.frozen_users AS one WHERE {_SAME_USER} AND one.ranked = one.user)
+SELECT *
+  FROM (SELECT row.*, ROW_NUMBER() OVER (PARTITION BY {_BOARD_AND_USER} ORDER BY score_s, submitted_at, run) AS place
+          FROM temp.frozen_entries AS row
+         WHERE EXISTS (SELECT 1 FROM temp.frozen_users AS one WHERE {_SAME_USER} AND one.ranked = one.user))
+ WHERE place = 1
 """  # noqa: S608 - our names
 
 _FROZEN_TEAMS = """
@@ -260,14 +262,14 @@ def _freeze(db: Database) -> None:
         members, counts = msgspec.json.decode(team["members"], type=list[str]), "submission NOT IN temp.withheld"
         best = best_of_members(db, board_of(team), members, entries="temp.frozen_entries", counts=counts)
         if best is not None:
-            _insert(db, "temp.frozen_bests", {**best, "user": team["ranked"], "place": 1})
+            _insert(db, "temp.frozen_bests", {**best, "user": team["ranked"]})
     db.execute("CREATE TEMP TABLE frozen_board_references AS SELECT * FROM main.board_references WHERE FALSE")
     for row in list(db.query("SELECT DISTINCT task, task_version, gpu FROM temp.withheld_scores")):
         if (reference := reference_row(db, board_of(row))) is not None:
             _insert(db, "temp.frozen_board_references", reference)
-    _view(db, "board_references", {}, f"NOT {_FROZEN_BOARD}", others="TRUE")
-    for table, same, frozen in (("entries", _SAME_USER, "TRUE"), ("bests", _SAME_RANKED, "row.place = 1")):
-        _view(db, table, {"user": _USER}, f"NOT {_FROZEN.format(same)}", others=frozen)
+    _view(db, "board_references", {}, f"NOT {_FROZEN_BOARD}", has_frozen=True)
+    for table, same in (("entries", _SAME_USER), ("bests", _SAME_RANKED)):
+        _view(db, table, {"user": _USER}, f"NOT {_FROZEN.format(same)}", has_frozen=True)
 
 
 def _insert(db: Database, table: str, row: Row) -> None:
@@ -275,14 +277,14 @@ def _insert(db: Database, table: str, row: Row) -> None:
     db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({names})", row)  # noqa: S608 - our names
 
 
-def _view(db: Database, table: str, shown: Mapping[str, str], where: str, *, others: str = "") -> None:
+def _view(db: Database, table: str, shown: Mapping[str, str], where: str, *, has_frozen: bool = False) -> None:
     """Create a view in the place of a table, with the columns that are `shown` otherwise, and the rows of `where`.
 
-    With `others`, these rows of the frozen table follow.
+    If it `has_frozen` rows, those of the frozen table follow.
     """
     names = [row["name"] for row in db.query(f"PRAGMA main.table_info({table})")]
     columns = ", ".join(f"{shown.get(name, f'row.{name}')} AS {name}" for name in names)
     text = f"CREATE TEMP VIEW {table} AS SELECT {columns} FROM main.{table} AS row WHERE {where}"  # noqa: S608
-    if others:
-        text += f" UNION ALL SELECT {columns} FROM temp.frozen_{table} AS row WHERE {others}"  # noqa: S608
+    if has_frozen:
+        text += f" UNION ALL SELECT {columns} FROM temp.frozen_{table} AS row"  # noqa: S608
     db.execute(text)
