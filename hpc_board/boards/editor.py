@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +25,17 @@ from hpc_board.domain.board_options import (
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.clock import span_of
 from hpc_board.domain.gpus import allowed_gpus, gpu, none_allowed, unfit_gpus
+from hpc_board.domain.moderation import Sender
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, GROUP, Role
 from hpc_board.domain.user_board import (
     Action,
     BoardChange,
     CreatedBoard,
     Difference,
-    Entries,
     Plan,
     Synced,
     differences,
+    loss,
 )
 from hpc_board.errors import DocumentError, InputError, Refused
 from hpc_board.model.gpu import Gpu
@@ -223,7 +224,7 @@ class LeaderboardEditor:
             InputError: a name or an option is invalid.
             Refused: the user may not take a name; see `_require_name`.
         """
-        newest = {_name(each): each for each in self._newest()}
+        newest = {each.name: each for each in self._newest()}
         plans = [self._creation_plan(task, options, newest.get(task.name), of_settings, now) for task in tasks]
         for plan in plans:
             self._require_name(plan)
@@ -252,7 +253,7 @@ class LeaderboardEditor:
         Raises:
             InputError: the task cannot have a leaderboard, for the reason in the message.
         """
-        newest = {_name(each): each for each in self._newest()}
+        newest = {each.name: each for each in self._newest()}
         before = newest.get(task.name)
         if not isinstance(before, CreatedBoard):
             return self._creation_plan(task, options, before, of_settings, now, competition)
@@ -340,26 +341,17 @@ class LeaderboardEditor:
                 self.require_change(plan.before)
             else:
                 self._require_name(plan)
-        counted: dict[str, tuple[Entries, ...]] = {}
-
-        def leave(plan: Plan, left: tuple[Entries, ...]) -> None:
-            counted[plan.name] = left
-            if left and not force:
-                raise Refused(
-                    loss(replace(plan, left=left)),
-                    hint="Use --force; the standings of the old version are kept.",
-                )
-
-        groups, members, roles = cache(groups_of), cache(members_of), cache(self._role_of)
+        # A directory server may have to answer, for which no transaction waits.
+        sender, members = cache(self._sender), cache(members_of)
+        changes = []
         for plan in plans:
-            # A directory server may have to answer, for which no transaction waits.
-            if plan.options.teams and plan.options.sets_teams(plan.before.options if plan.before else None):
+            if plan.action is Action.UPDATE and not plan.differences:
+                continue
+            users = frozenset[str]()
+            if plan.task is not None and plan.options.needs_groups:
                 teams = (members(team.removeprefix(GROUP)) for team in plan.options.teams)
-                for user in store.boards.users(plan.name).union(*teams):
-                    groups(user)
-                    roles(user)
-        store.boards.change(
-            [
+                users = store.boards.users(plan.name).union(*teams)
+            changes.append(
                 NewChange(
                     plan.name,
                     plan.action,
@@ -369,16 +361,15 @@ class LeaderboardEditor:
                     at,
                     reason,
                     plan.after_change,
-                    partial(leave, plan) if plan.restarts else None,
+                    {user: sender(user) for user in users},
+                    plan.resets,
                 )
-                for plan in plans
-                if plan.action is not Action.UPDATE or plan.differences
-            ],
-            groups,
-            members,
-            roles,
-        )
-        return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
+            )
+        left = store.boards.change(changes, force=force)
+        return tuple(replace(plan, left=left.get(plan.name, plan.left)) for plan in plans)
+
+    def _sender(self, user: str) -> Sender:
+        return Sender(self._role_of(user), groups_of(user))
 
     def _creation_plan(
         self,
@@ -519,17 +510,6 @@ def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog)
         if names
         else "There are no boards yet; `hpc-board create` creates one.",
     )
-
-
-def loss(plan: Plan) -> str:
-    """Describe the loss of ranks by an update that starts a new version."""
-    what = ", ".join(difference.what for difference in plan.differences if difference.restarts)
-    who = ", ".join(f"{each.gpu}: {each.users}" for each in plan.left)
-    return f"the standings of {plan.name} would be reset ({what}), and they contain users ({who})."
-
-
-def _name(each: Newest) -> str:
-    return each.name
 
 
 def _check_name(name: str, before: Newest | None) -> None:
@@ -717,7 +697,7 @@ def synced(
         elif not plan.differences:
             yield Synced(task.name, "unchanged", plan=plan)
         elif plan.needs_force and not force:
-            yield Synced(task.name, "skipped", f"{loss(plan)} --force updates it", plan)
+            yield Synced(task.name, "skipped", f"{loss(plan.name, plan.resets, plan.left)} --force updates it", plan)
         else:
             yield Synced(task.name, "updated", _changes(plan.differences), plan)
     # The name of a task with faults is unknown.

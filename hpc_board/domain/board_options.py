@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from hpc_board.domain.clock import span_of, span_words
-from hpc_board.domain.roles import Role, includes_user
+from hpc_board.domain.roles import GROUP, Role, includes_user
 from hpc_board.model.text import one_line
 
 DEADLINE_WORDS = (
@@ -90,9 +90,10 @@ class BoardOptions(msgspec.Struct, frozen=True):
     anonymous: bool = False
     teams: tuple[str, ...] = ()
 
-    def sets_teams(self, before: "BoardOptions | None") -> bool:
-        """Return whether a change from the options `before`, None for a new leaderboard, sets the team of each user."""
-        return before is None or (before.teams, before.maintainers) != (self.teams, self.maintainers)
+    @property
+    def needs_groups(self) -> bool:
+        """Return whether the terms of a user depend on the user's groups: by a team, or by the extension of a group."""
+        return bool(self.teams) or any(each.user.startswith(GROUP) for each in self.extensions)
 
     def teams_of(self, groups: Collection[str]) -> tuple[str, ...]:
         """Return the teams whose groups are among `groups`."""

@@ -159,6 +159,9 @@ class Sender(msgspec.Struct, frozen=True):
     groups: frozenset[str] = frozenset()
     is_bound: bool = True
 
+NO_SENDER = Sender(Role.NONE, is_bound=False)
+"""The sender of reruns and milestones: the rules of a board do not bind them, and nobody joins or leaves a team."""
+
 
 def limits_for(limits: Collection[Limits], user: str, role: Role) -> tuple[Limits, ...]:
     """Return the limits of a leaderboard that apply to a user, one object for each period that has any.

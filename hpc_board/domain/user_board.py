@@ -1,6 +1,6 @@
 """Leaderboards that users created: their history, and planned changes of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -105,14 +105,9 @@ class Plan(msgspec.Struct, frozen=True):
     unfit_gpus: str = ""
 
     @property
-    def restarts(self) -> bool:
-        """Return whether the change starts new standings."""
-        return (
-            self.action is Action.UPDATE
-            and self.task is not None
-            and self.before is not None
-            and self.task.version != self.before.task.version
-        )
+    def resets(self) -> str:
+        """Return the parts of the task that start new standings, as text; empty if the present ones stay."""
+        return ", ".join(each.what for each in self.differences if each.restarts)
 
     @property
     def needs_force(self) -> bool:
@@ -173,6 +168,12 @@ class SyncRequest(msgspec.Struct, frozen=True, tag=True):
 def differences(before: Task, after: Task, old: BoardOptions, new: BoardOptions) -> tuple[Difference, ...]:
     """Return the differences between a leaderboard's present and its new task and options."""
     return (*_of_tasks(before, after), *_of_terms(old, new))
+
+
+def loss(name: str, resets: str, left: Sequence[Entries]) -> str:
+    """Describe the loss of ranks on a board by an update that `resets` the standings with the users in `left`."""
+    who = ", ".join(f"{each.gpu}: {each.users}" for each in left)
+    return f"the standings of {name} would be reset ({resets}), and they contain users ({who})."
 
 
 def change_summary(change: BoardChange, before: BoardChange | None) -> str:

@@ -3,15 +3,15 @@
 To read them creates no database: every command that names a task reads them.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from hpc_board.domain.board_options import BoardOptions, Visibility, deadline_refusal, is_past
-from hpc_board.domain.moderation import RERUN, Sender
-from hpc_board.domain.roles import GROUP, Role
-from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries
+from hpc_board.domain.moderation import NO_SENDER, RERUN, Sender
+from hpc_board.domain.roles import GROUP
+from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, loss
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
@@ -61,8 +61,8 @@ _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_ver
 class NewChange(msgspec.Struct, frozen=True):
     """A change to store; `after` is the newest change of the name that its author has seen, 0 for none.
 
-    `task` is None if the leaderboard is deleted. `leave` is called, in the transaction that stores the change, with the
-    number of users on the standings of the old version; it raises to prevent the change.
+    `task` is None if the leaderboard is deleted. `senders` are the users with submissions and the members of teams, if
+    the options need the groups of users. `resets` has the parts of the task that start a new version.
     """
 
     name: str
@@ -73,7 +73,8 @@ class NewChange(msgspec.Struct, frozen=True):
     at: datetime
     reason: str
     after: int
-    leave: Callable[[tuple[Entries, ...]], object] | None = None
+    senders: Mapping[str, Sender] = {}
+    resets: str = ""
 
 
 class BoardGateway:
@@ -113,34 +114,38 @@ class BoardGateway:
         with self._file.reading() as db:
             return _users(db, name)
 
-    def change(
-        self,
-        new: Sequence[NewChange],
-        groups_of: Callable[[str], Collection[str]],
-        members_of: Callable[[str], Collection[str]],
-        role_of: Callable[[str], Role],
-    ) -> None:
+    def change(self, new: Sequence[NewChange], *, force: bool = False) -> dict[str, tuple[Entries, ...]]:
         """Store changes of boards, each with the version of its task; all or none.
 
-        Submissions become late or timely by the new deadlines of their users, who are in `groups_of`. New teams have
-        `members_of` their groups, and those with submissions, but not the users whose `role_of` has them manage it;
-        new maintainers leave their teams.
+        Submissions become late or timely by the new deadlines of their users, and users join and leave teams.
+
+        Returns:
+            The number of users on the standings that each change resets, by the name of its board.
 
         Raises:
-            InputError: another user has changed one of the boards since its author looked at it.
-            Refused: users are on standings that one leaves, as its `leave` says.
+            InputError: another user has changed one of the boards since its author looked at it, or has submitted to it
+                without being among its senders.
+            Refused: a change resets standings with users, and `force` is false.
         """
+        left: dict[str, tuple[Entries, ...]] = {}
         with self._file.writing() as db:
             for each in new:
                 former = _newest(db, each.name)
+                _check_seen(db, each, former)
+                if each.resets and former is not None:
+                    left[each.name] = _entries(db, each.name, former["task_version"])
+                    if left[each.name] and not force:
+                        raise Refused(
+                            loss(each.name, each.resets, left[each.name]),
+                            hint="Use --force; the standings of the old version are kept.",
+                        )
                 _add(db, each)
                 before = None if former is None or former["task_version"] is None else _change(former).options
-                if each.task is not None and (before is None or not _same_deadlines(before, each.options)):
-                    _mark_late_anew(db, each.name, each.options, groups_of)
-                if each.task is None or not each.options.teams:
-                    _end_teams(db, each.name)
-                elif each.options.sets_teams(before):
-                    _set_teams(db, each.name, each.options, before, groups_of, members_of, role_of)
+                deadlines = each.options.deadline, each.options.extensions
+                if each.task is not None and (before is None or (before.deadline, before.extensions) != deadlines):
+                    _mark_late_anew(db, each)
+                _set_teams(db, each, before)
+        return left
 
 
 def is_closed(db: Database, name: str) -> bool:
@@ -176,7 +181,7 @@ def _entries(db: Database, task: str, version: str) -> tuple[Entries, ...]:
     return tuple(decoded(Entries, row) for row in db.query(_ENTRIES, [task, version]))
 
 
-def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sender | None, at: datetime) -> None:
+def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sender, at: datetime) -> None:
     """Mark a new submission of `user` to a board as late if it comes after their deadline, or else set their team.
 
     After a freeze the teams stay: who left and joined them would tell who submitted.
@@ -186,75 +191,50 @@ def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sen
 
     row = _newest(db, name)
     if row is not None and row["task_version"] is not None:
-        options, groups = _change(row).options, frozenset[str]() if sender is None else sender.groups
-        due_at = options.deadline_of(user, groups)
+        options = _change(row).options
+        due_at = options.deadline_of(user, sender.groups)
         if due_at is not None and is_past(due_at, at):
             # It changes no other's rank, as one that left a team would.
             db.insert("late", {"submission": submission, "due_at": time_text(due_at)})
-        elif sender is not None and options.teams and not is_past(options.freeze_at, at):
-            ranking.set_team(db, name, user, options.team_of(user, groups, sender.role))
+        elif sender is not NO_SENDER and options.teams and not is_past(options.freeze_at, at):
+            ranking.set_team(db, name, user, options.team_of(user, sender.groups, sender.role))
 
 
-def _set_teams(
-    db: Database,
-    name: str,
-    options: BoardOptions,
-    before: BoardOptions | None,
-    groups_of: Callable[[str], Collection[str]],
-    members_of: Callable[[str], Collection[str]],
-    role_of: Callable[[str], Role],
-) -> None:
-    """Set the team of each user with submissions to a board, and of each member of its teams.
+def _set_teams(db: Database, new: NewChange, before: BoardOptions | None) -> None:
+    """Set the team of each user with submissions to a board, and of each sender; a deleted board has none.
 
     With the same teams as `before`, it is set for those alone who manage the board now and did not, or the reverse: the
     groups of others may have ended.
     """
     from hpc_board.store import ranking
 
-    for user in _users(db, name).union(*(members_of(team.removeprefix(GROUP)) for team in options.teams)):
-        groups, role = groups_of(user), role_of(user)
+    for user in _users(db, new.name) | new.senders.keys():
+        sender = new.senders.get(user, NO_SENDER)
+        who = user, sender.groups, sender.role
         if (
             before is None
-            or before.teams != options.teams
-            or before.managed_by(user, groups, role) != options.managed_by(user, groups, role)
+            or new.task is None
+            or before.teams != new.options.teams
+            or before.managed_by(*who) != new.options.managed_by(*who)
         ):
-            ranking.set_team(db, name, user, options.team_of(user, groups, role))
-
-
-def _end_teams(db: Database, name: str) -> None:
-    """Have each user rank alone."""
-    from hpc_board.store import ranking
-
-    for row in list(db.rows("teams", "task = ?", [name])):
-        ranking.set_team(db, name, row["user"], "")
+            ranking.set_team(db, new.name, user, new.options.team_of(*who))
 
 
 def _users(db: Database, name: str) -> frozenset[str]:
     return frozenset(row["user"] for row in db.query(_USERS, {"task": name}))
 
 
-def _same_deadlines(one: BoardOptions, other: BoardOptions) -> bool:
-    return (one.deadline, one.extensions) == (other.deadline, other.extensions)
-
-
-def _mark_late_anew(
-    db: Database, name: str, options: BoardOptions, groups_of: Callable[[str], Collection[str]]
-) -> None:
-    """Mark the submissions to a board that are late by these options, and no others."""
+def _mark_late_anew(db: Database, new: NewChange) -> None:
+    """Mark the submissions to a board that are late by its new options, and no others."""
     # Lists of tasks read boards, and need no ranks.
     from hpc_board.store import ranking
 
-    deadline = "" if options.deadline is None else time_text(options.deadline)
-    groups: dict[str, Collection[str]] = {}
-    for row in list(db.query(_MAY_BE_LATE, {"task": name, "deadline": deadline, "rerun": RERUN})):
+    deadline = "" if new.options.deadline is None else time_text(new.options.deadline)
+    # A group that has ended has its extension, as the members of its team had it.
+    teams = {row["user"]: row["team"].removeprefix(GROUP) for row in db.rows("teams", "task = ?", [new.name])}
+    for row in list(db.query(_MAY_BE_LATE, {"task": new.name, "deadline": deadline, "rerun": RERUN})):
         user = row["user"]
-        if any(each.user.startswith(GROUP) for each in options.extensions) and user not in groups:
-            # A group that has ended has its extension, as the members of its team had it.
-            of_team = (
-                row["team"].removeprefix(GROUP) for row in db.rows("teams", "task = ? AND user = ?", [name, user])
-            )
-            groups[user] = {*groups_of(user), *of_team}
-        due_at = options.deadline_of(user, groups.get(user, ()))
+        due_at = new.options.deadline_of(user, {*new.senders.get(user, NO_SENDER).groups, teams.get(user, "")})
         is_late = due_at is not None and is_past(due_at, moment(row["sent_at"]))
         db.delete("late", "submission = ?", [row["id"]])
         if is_late and due_at is not None:
@@ -292,17 +272,24 @@ def check_takes(db: Database, task: Task, user: str, sender: Sender, at: datetim
         raise Refused(deadline_refusal(task.name, deadline, at), hint="`hpc-board list` shows the tasks that are open.")
 
 
+def _check_seen(db: Database, new: NewChange, former: Row | None) -> None:
+    """Check that the author of a change has seen the newest one, and all users whose terms depend on their groups.
+
+    Raises:
+        InputError: another user was faster.
+    """
+    if former is not None and former["id"] != new.after:
+        raise InputError(
+            f"the board {new.name} was just changed by {former['by_user']} ({former['action']}).",
+            hint="Review it and retry.",
+        )
+    if new.options.needs_groups and new.task is not None and (unseen := _users(db, new.name) - new.senders.keys()):
+        raise InputError(f"{', '.join(sorted(unseen))} just submitted to the board {new.name}.", hint="Retry.")
+
+
 def _add(db: Database, new: NewChange) -> None:
     from hpc_board.store.task_rows import task_definition
 
-    if row := _newest(db, new.name):
-        if row["id"] != new.after:
-            raise InputError(
-                f"the board {new.name} was just changed by {row['by_user']} ({row['action']}).",
-                hint="Review it and retry.",
-            )
-        if new.leave is not None and row["task_version"] is not None:
-            new.leave(_entries(db, new.name, row["task_version"]))
     at = time_text(new.at)
     document = msgspec.to_builtins(new.options)
     if new.task is not None:

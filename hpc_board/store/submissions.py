@@ -12,7 +12,17 @@ from hpc_board.domain.budget import Budget, BudgetLeft
 from hpc_board.domain.code_tokens import tokens_sha256
 from hpc_board.domain.draft import Draft
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
-from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun, Sender
+from hpc_board.domain.moderation import (
+    NO_SENDER,
+    RERUN,
+    SUBMISSION,
+    Category,
+    Decision,
+    GpuDemand,
+    GpuJobs,
+    Rerun,
+    Sender,
+)
 from hpc_board.domain.origin import ENTRANTS_MAX, NO_ORIGIN, Origin, common_entrant
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, Status
@@ -177,7 +187,7 @@ class SubmissionGateway:
         self,
         new: Sequence[NewSubmission],
         *,
-        sender: Sender | None = None,
+        sender: Sender = NO_SENDER,
         deleted: Collection[str] = (),
         key: SubmissionKey | None = None,
         if_new: bool = False,
@@ -186,9 +196,8 @@ class SubmissionGateway:
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
-        `sender` is None for reruns and milestones. `deleted` are the boards that were deleted before the submissions
-        were drafted, for tasks of the settings. By a `clock` their time is that of the storage, once no other process
-        writes.
+        `deleted` are the boards that were deleted before the submissions were drafted, for tasks of the settings. By a
+        `clock` their time is that of the storage, once no other process writes.
 
         Raises:
             InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
@@ -247,7 +256,7 @@ class SubmissionGateway:
             found = {gpu.name: same(gpu.name, draft.options, draft.origin.entrant) for gpu in draft.gpus}
             return {gpu: stored_run(db, number) for gpu, number in found.items() if number is not None}
 
-    def check(self, new: Sequence[NewSubmission], *, sender: Sender | None, deleted: Collection[str] = ()) -> None:
+    def check(self, new: Sequence[NewSubmission], *, sender: Sender, deleted: Collection[str] = ()) -> None:
         """Check submissions as `add_all` does, and store nothing."""
         with self._file.reading() as db:
             _check(db, new, sender, deleted)
@@ -385,8 +394,8 @@ def _repeated(db: Database, new: NewSubmission) -> list[int | None]:
     return [same(run.gpu, run.options, new.origin.entrant) for run in new.runs]
 
 
-def _check(db: Database, new: Sequence[NewSubmission], sender: Sender | None, deleted: Collection[str]) -> None:
-    if sender is not None and sender.is_bound:
+def _check(db: Database, new: Sequence[NewSubmission], sender: Sender, deleted: Collection[str]) -> None:
+    if sender.is_bound:
         _check_rules(db, new, sender, deleted)
     for each in new:
         _check_emulation(db, each)
@@ -477,9 +486,7 @@ def _tokens_sha256(new: NewSubmission) -> str | None:
     return tokens_sha256(new.code, language) if new.mode is Mode.RANKED else None
 
 
-def _add(
-    db: Database, new: NewSubmission, tokens: str | None, sender: Sender | None
-) -> tuple[Submission, tuple[Run, ...]]:
+def _add(db: Database, new: NewSubmission, tokens: str | None, sender: Sender) -> tuple[Submission, tuple[Run, ...]]:
     sha256 = hashlib.sha256(new.code).hexdigest()
     version = new.task.version
     moment = time_text(new.at)

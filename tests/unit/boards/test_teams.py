@@ -354,3 +354,19 @@ def test_no_writer_waits_for_the_groups_of_a_change(place: Recorded, monkeypatch
     monkeypatch.setattr(editor, "groups_of", groups_of)
     update(place, "--no-team", "@more")
     assert "ada" in asked
+
+
+def test_a_change_of_teams_is_refused_if_a_user_without_known_groups_submits_meanwhile(
+    place: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent(place, "ada", 1e-6)
+
+    def groups_of(user: str) -> frozenset[str]:
+        if user == "ada":
+            sent(place, "zoe", 2e-6)
+        return frozenset()
+
+    monkeypatch.setattr(editor, "groups_of", groups_of)
+    done = call(place, ADMIN, "update", "course", "--no-team", "@more")
+    assert (done.exit_code, done.stderr) == (2, "error: zoe just submitted to the board course.\nhint: Retry.\n")
+    update(place, "--no-team", "@more")

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.accounts import groups_of, members_of
 from hpc_board.domain.board_options import BoardOptions, Visibility
-from hpc_board.domain.roles import Role
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.domain.user_board import Action
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
@@ -93,7 +91,7 @@ def test_runs_of_an_array_are_sent_at_once_and_each_has_the_id_of_its_task(world
 def close(world: ArrayWorld, task: Task) -> None:
     options = BoardOptions("ada", visibility=Visibility.CLOSED)
     change = NewChange(task.name, Action.CREATE, task, options, "ada", datetime.now(UTC), "", after=0)
-    world.store.boards.change([change], groups_of, members_of, lambda _: Role.PARTICIPANT)
+    world.store.boards.change([change])
 
 
 def test_a_comment_names_open_boards_alone(world: ArrayWorld) -> None:
