@@ -27,10 +27,8 @@ ON_BOARD = "task = :task AND task_version = :task_version AND gpu = :gpu"
 OF_USER = f"{ON_BOARD} AND user = :user"
 BEST_FIRST = "score_s, submitted_at, run"
 
-RANKED_AS = """
-COALESCE((SELECT team FROM teams WHERE teams.user = {0}.user AND teams.task = {0}.task), {0}.user)
-"""
-"""The name under which the user of a row ranks: that of the team, or else the own one."""
+RANKED_AS = "COALESCE((SELECT teams.team FROM teams WHERE teams.user = {0} AND teams.task = {1}), {0})"
+"""The name under which a user ranks on the boards of a task: that of the team, or else the own one."""
 
 MEMBERS = "SELECT {0} UNION ALL SELECT teams.user FROM teams WHERE teams.task = {1} AND teams.team = {0}"
 """The users who rank under a name on the boards of a task: that user, or the members of that team."""
@@ -163,8 +161,7 @@ def reference_of(db: Database, board: BoardKey) -> Reference | None:
 
 def ranked_as(db: Database, task: str, user: str) -> str:
     """Return the name under which a user ranks: that of the team on the boards of a task, or else the own one."""
-    row = db.row("teams", "user = ? AND task = ?", [user, task])
-    return user if row is None else str(row["team"])
+    return str(db.value(f"SELECT {RANKED_AS.format(':user', ':task')}", {"user": user, "task": task}))
 
 
 def best_of(db: Database, board: BoardKey, user: str) -> Row | None:

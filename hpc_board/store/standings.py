@@ -87,10 +87,10 @@ _OF_ENTRANT = f"""
 """  # noqa: S608 - our names
 
 # The rows of a user, or of the user's teams.
-_OF_RANKED = """
+_OF_RANKED = f"""
 user IN (SELECT :user UNION ALL SELECT teams.team FROM teams WHERE teams.user = :user)
-AND user = COALESCE((SELECT teams.team FROM teams WHERE teams.user = :user AND teams.task = bests.task), :user)
-"""
+AND user = {ranking.RANKED_AS.format(":user", "bests.task")}
+"""  # noqa: S608 - our names
 _OF_RANKED_ON = f"{_OF_RANKED} AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"  # noqa: S608
 _ON_SAME_BOARD = "better.task = listed.task AND better.task_version = listed.task_version AND better.gpu = listed.gpu"
 
@@ -132,8 +132,8 @@ SELECT submissions.milestone, submissions.id AS submission, submissions.submitte
 
 # The best late run of each user or team; MIN chooses the row of the other columns, too.
 _LATE = f"""
-SELECT {ranking.RANKED_AS.format("submissions")} AS name, submissions.id AS submission, submissions.submitted_at,
-       submissions.file_name,
+SELECT {ranking.RANKED_AS.format("submissions.user", "submissions.task")} AS name,
+       submissions.id AS submission, submissions.submitted_at, submissions.file_name,
        runs.id AS run, runs.trust, runs.emulated, MIN(results.score_s) AS score_s, late.due_at, 'late' AS kind
   FROM late
  CROSS JOIN submissions ON submissions.id = late.submission
@@ -165,7 +165,7 @@ SELECT task_version FROM scores WHERE task = :task AND task_version <> :version 
 
 # One pass over the index that ranks `entries`: one that was submitted before all faster ones was a record.
 _RECORDS = f"""
-SELECT submitted_at AS at, {ranking.RANKED_AS.format("listed")} AS user, score_s, run
+SELECT submitted_at AS at, {ranking.RANKED_AS.format("listed.user", "listed.task")} AS user, score_s, run
   FROM (SELECT task, submitted_at, user, score_s, run, entry,
                MIN(entry) OVER (ORDER BY score_s, submitted_at, run
                                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS faster

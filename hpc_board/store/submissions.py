@@ -96,7 +96,7 @@ SELECT submissions.*, codes.code
                  FROM bests
                  JOIN runs ON runs.id = bests.run
                  JOIN submissions AS best ON best.id = runs.submission
-                WHERE bests.user = {RANKED_AS.format("submissions")} AND bests.task = :task
+                WHERE bests.user = {RANKED_AS.format("submissions.user", "submissions.task")} AND bests.task = :task
                   AND best.tokens_sha256 = submissions.tokens_sha256)
  ORDER BY submissions.id
 """  # noqa: S608 - our names
