@@ -1,6 +1,7 @@
 """`create`, `update`, `delete`, `admin sync` and `admin milestones`: leaderboards made by users, and milestones."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -72,14 +73,14 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
 @click.argument("words", metavar="[NAME] SOURCE", nargs=-1, type=PATH_OR_NAME, shell_complete=task_names)
 @_deadline
 @_gpus
-@click.option("--closed", is_flag=True, help="Visible to members, you and admins only.")
+@click.option("--closed", is_flag=True, default=None, help="Visible to members, you and admins only.")
 @_members
 @_maintainers
-@click.option("--show-code", is_flag=True, help="Publish submitted files after the deadline.")
+@click.option("--show-code", is_flag=True, default=None, help="Publish submitted files after the deadline.")
 @format_option
 @_late
 @_freeze
-@click.option("--anonymous", is_flag=True, help="Show other users under pseudonyms.")
+@click.option("--anonymous", is_flag=True, default=None, help="Show other users under pseudonyms.")
 @_teams
 @_reason
 @_yes
@@ -88,21 +89,13 @@ def create(
     open_: Open,
     *,
     words: tuple[str, ...],
-    deadline: str | None,
     gpus: tuple[str, ...],
-    closed: bool,
-    members: tuple[str, ...],
-    maintainers: tuple[str, ...],
-    show_code: bool,
     format_name: str | None,
-    late: str | None,
-    freeze: str | None,
-    anonymous: bool,
-    teams: tuple[str, ...],
     reason: str,
     yes: bool,
     dry_run: bool,
     as_json: bool,
+    **terms: Any,
 ) -> None:
     """Create a board from a task.
 
@@ -114,18 +107,7 @@ def create(
     if len(words) not in (1, 2):
         raise click.UsageError("expected NAME and SOURCE, or only SOURCE.")
     board = open_()
-    options = RequestedOptions(
-        deadline,
-        gpus or None,
-        closed or None,
-        members,
-        show_code=show_code or None,
-        maintainers=maintainers,
-        late=late,
-        freeze=freeze,
-        anonymous=anonymous or None,
-        teams=teams,
-    )
+    options = RequestedOptions(gpus=gpus or None, **terms)
     name = words[0] if len(words) == 2 else None
     request = BoardRequest(_source(board, words[-1], format_name, name), name, options)
     plans = board.leaderboards.plan(request)
@@ -185,26 +167,15 @@ def update(
     *,
     name: str,
     source: str | None,
-    deadline: str | None,
     gpus: tuple[str, ...],
     open_to_all: bool | None,
-    members: tuple[str, ...],
-    no_members: tuple[str, ...],
-    maintainers: tuple[str, ...],
-    no_maintainers: tuple[str, ...],
-    show_code: bool | None,
-    late: str | None,
-    extend: tuple[str, ...],
     format_name: str | None,
-    freeze: str | None,
-    anonymous: bool | None,
-    teams: tuple[str, ...],
-    no_teams: tuple[str, ...],
     force: bool,
     history: bool,
     reason: str,
     dry_run: bool,
     as_json: bool,
+    **terms: Any,
 ) -> None:
     """Change a board's task or options.
 
@@ -216,22 +187,8 @@ def update(
     if format_name is not None and source is None:
         raise click.UsageError("--format requires SOURCE.")
     board = open_()
-    options = RequestedOptions(
-        deadline,
-        gpus or None,
-        None if open_to_all is None else not open_to_all,
-        members,
-        no_members,
-        show_code,
-        maintainers,
-        no_maintainers,
-        extend,
-        late,
-        freeze,
-        anonymous,
-        teams,
-        no_teams,
-    )
+    closed = None if open_to_all is None else not open_to_all
+    options = RequestedOptions(gpus=gpus or None, closed=closed, **terms)
     if history:
         if source is not None or options != RequestedOptions() or force or dry_run or reason:
             raise click.UsageError("--history cannot be combined with other options.")

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -105,21 +106,15 @@ _TELLING_BYTES = 16 * 2**20
 def runs(
     open_: Open,
     *,
-    everyone: bool,
-    user: str | None,
-    task: str | None,
     gpu: str | None,
     mode: str | None,
     state: str | None,
-    note: str,
-    key: str,
-    entrant: str | None,
     tags: tuple[str, ...],
-    job: str | None,
     sort: str,
     reverse: bool,
     limit: int | None,
     as_json: bool,
+    **chosen: Any,
 ) -> None:
     """List your runs, the newest first.
 
@@ -139,17 +134,11 @@ def runs(
     refresh(board)
     read = partial(
         board.runs.list,
-        everyone=everyone,
-        user=user,
-        task=task,
-        note=note,
-        key=key,
-        entrant=entrant,
+        **chosen,
         tags=tags_of(tags),
         mode=kind,
         state=outcome if isinstance(outcome, RunState) else None,
         verdict=outcome if isinstance(outcome, Verdict) else None,
-        job=job,
         order=order,
     )
 
@@ -162,15 +151,13 @@ def runs(
     found = rows_on(gpu)
     if gpu is not None and not found:
         found = rows_on(board.gpus.get(gpu).name)  # looked up last: a GPU that left the settings may have runs
-    if task is not None and not found:
-        board.tasks.get(task)  # raises for an unknown name; a task that left the settings may have runs
+    if chosen["task"] is not None and not found:
+        board.tasks.get(chosen["task"])  # raises for an unknown name; a task that left the settings may have runs
     if as_json:
         print_json(listed_runs(board, found))
         return
-    is_filtered, width = (
-        bool(user or task or gpu or kind or outcome or note or key or entrant or tags or job),
-        output_width(),
-    )
+    everyone, width = chosen.pop("everyone"), output_width()
+    is_filtered = any((gpu, kind, outcome, tags, *chosen.values()))
     numbers, empty = width is None or width >= _WIDE, "No matching runs." if is_filtered else NO_RUNS
     print_blocks(runs_table(found, users=everyone, numbers=numbers, now=table_time(), empty=empty))
 
