@@ -144,6 +144,10 @@ def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
     yield Paragraph(f"{interval}, from the scatter {within} and the usual difference of two runs.", Tone.QUIET)
 
 
+def _busy_processors(result: Result) -> float:
+    return max((case.timing.busy_processors for case in result.cases if case.timing), default=0.0)
+
+
 def _caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
     for run, result in zip(runs, results, strict=True):
         if run.verdict != "pass":
@@ -152,10 +156,12 @@ def _caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
         if throttled:
             words = f"Throttled GPU: its clocks were lower in {throttled} cases of submission {run.submission}."
             yield Paragraph(words, Tone.UNSURE)
-        busy = max((case.timing.busy_processors for case in result.cases if case.timing), default=0.0)
-        if busy >= BUSY_PROCESSORS:
-            words = f"Busy machine: other work used {figures(busy, 2)} processors in the run of submission "
-            yield Paragraph(f"{words}{run.submission}; its times are less certain.", Tone.UNSURE)
+    loads = zip(map(_busy_processors, results), runs, strict=True)
+    if busy := [(figures(used, 2), str(run.submission)) for used, run in loads if used >= BUSY_PROCESSORS]:
+        used, submissions = map(" and ".join, zip(*busy, strict=True))
+        of_runs, their = ("runs of submissions", "their") if len(busy) > 1 else ("run of submission", "its")
+        words = f"Busy machine: other work used {used} processors in the {of_runs} {submissions}; {their} times are"
+        yield Paragraph(f"{words} less certain.", Tone.UNSURE)
     if comparison.reference is not None and abs(comparison.reference - 1) > _REFERENCE_DIFFERS:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]

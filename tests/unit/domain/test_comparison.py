@@ -353,6 +353,9 @@ def test_a_busy_machine_is_named() -> None:
     busy = replace(busy, timing=replace(busy.timing, busy_processors=1.64))
     words = "Busy machine: other work used 1.6 processors in the run of submission 2; its times are less certain."
     assert words in " ".join(report(quiet, busy).split())
+    both = " ".join(report(replace(busy, timing=replace(busy.timing, busy_processors=0.5)), busy).split())
+    words = "other work used 0.5 and 1.6 processors in the runs of submissions 1 and 2; their times are less certain."
+    assert both.count("Busy machine") == both.count(words) == 1
     assert "Busy" not in report(quiet, quiet)
 
 
