@@ -710,6 +710,8 @@ class BoardApp(App[None]):
         from hpc_board.tui.choice import Choice
 
         self._keep_drafts()
+        # A second form replaces the first one, whose contents are a draft now.
+        self._return_to(target)
         choice = self._choice
         if target.of_run:
             choice = Choice(folder=choice.folder, task=target.task)

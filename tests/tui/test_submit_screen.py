@@ -745,17 +745,18 @@ async def test_a_submission_waits_for_the_header_of_its_file(kernel: Path, monke
         assert len(board.sent) == 1
 
 
-async def test_of_two_open_forms_the_uppermost_one_has_the_draft(kernel: Path) -> None:
+@pytest.mark.parametrize("above", [targets.Report(7), targets.Standings("vectoradd", "H100")])
+async def test_a_second_form_replaces_the_first_one_whose_contents_are_kept(
+    kernel: Path, above: targets.Target
+) -> None:
     async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "s")
-        pilot.app.post_message(Open(targets.Report(7)))
+        await press(pilot, "end", "s", *str(kernel))
+        pilot.app.post_message(Open(above))
         await settled(pilot)
-        await press(pilot, "s", *str(kernel))
-        pilot.app.post_message(Open(targets.Runs()))
-        await settled(pilot)
-        # Below the list of runs are the form, the run, the other form, and the tasks.
-        await press(pilot, *["escape"] * 4, "s")
+        await press(pilot, "s")
+        assert [type(screen) for screen in pilot.app.screen_stack[1:]] == [TasksScreen, SubmitScreen]
+        await press(pilot, "escape", "s")
         assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
@@ -828,16 +829,6 @@ async def test_a_letter_leads_to_no_field_that_would_take_the_next_one() -> None
         await press(pilot, "s", "s", "e", "e")
         assert screen.path_input.value == ""
         assert text_of(pilot.app).count("Choose a file.") == 2
-
-
-async def test_a_form_below_another_replaces_no_draft_of_that(kernel: Path) -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "s")
-        pilot.app.post_message(Open(targets.Standings("vectoradd", "H100")))
-        await settled(pilot)
-        await press(pilot, "s", *str(kernel), "escape", "escape", "escape", "s")
-        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
 async def test_the_editor_needs_a_file_that_exists() -> None:

@@ -296,6 +296,9 @@ class SubmitScreen(BoardScreen):
                 self.notify(f"Draft kept: s{where} opens it again.", markup=False)
         super().action_back()
 
+    def shows(self, target: targets.Target) -> bool:
+        return isinstance(target, targets.Submit)
+
     @property
     def draft(self) -> Choice | None:
         """Return the contents for the next form; None if they are still those of a run, or taken already."""
