@@ -12,6 +12,7 @@ from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.tui import themes
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Preferences
+from hpc_board.tui.widgets.list_pane import ListPane
 from tests.tui.driving import SnapCompare, app_on, driven, opened, press, settled, stop_blinking, until
 from tests.tui.fake_board import NOW, FakeBoard
 
@@ -80,6 +81,8 @@ def test_a_slow_board_is_waited_for_in_words(snap_compare: SnapCompare, keys: tu
         await opened(pilot)
         for key in keys:
             await pilot.press(key)
+        if keys == ("r",):
+            await until(pilot, lambda: pilot.app.screen.query_one(ListPane).has_class("-empty"))
         stop_blinking(pilot)
         await pilot.pause()
 

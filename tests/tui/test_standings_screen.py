@@ -1,6 +1,7 @@
 """The boards of a task: pages of them, one's own row, what stands between the ranks, and the ways on from there."""
 
 import re
+import threading
 
 import pytest
 from textual.app import App
@@ -74,6 +75,20 @@ async def test_a_long_board_is_read_as_far_as_it_is_seen() -> None:
         assert "user70 " in text_of(pilot.app)
         await press(pilot, "home")
         assert line(pilot.app, "user0 ").split()[:2] == ["1", "user0"]
+
+
+@pytest.mark.parametrize("method", ["allowed_gpus", "pages"])
+async def test_a_board_that_is_read_slowly_says_so_in_the_place_of_its_rows(method: str) -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end")
+        board.held[method] = threading.Event()
+        await pilot.press("b")
+        await until(pilot, lambda: "Loading …" in text_of(pilot.app))
+        board.free()
+        await settled(pilot)
+        assert "Loading …" not in text_of(pilot.app)
 
 
 async def test_a_board_without_rows_has_no_use_for_their_keys() -> None:

@@ -81,7 +81,7 @@ class BoardPane(ListPane[Standing]):
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
-        yield Static(toned("Loading the standings …", Tone.MUTED), classes="hint", markup=False)
+        yield Static(classes="hint", markup=False)
         yield Static(classes="records panel", markup=False)
 
     def on_mount(self) -> None:

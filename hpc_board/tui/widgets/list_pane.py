@@ -29,6 +29,10 @@ T = TypeVar("T")
 
 _UNKNOWN = "No data yet. Retrying automatically."
 
+LOADING = "Loading …"
+LOADING_SECONDS = 0.25
+"""The wait for the first contents of a page after which the page says so: a text that is gone at once is a flash."""
+
 _SORTED_MAX = 500
 """The first items in another order, among which the list looks for the selected one."""
 
@@ -151,11 +155,13 @@ class ListPane(Vertical, Generic[T]):
         yield Static(classes="empty", markup=False)
         if self._kind.details is not None:
             with VerticalScroll(classes="selected panel", can_focus=self._kind.scrolls):
-                yield Static(toned("Loading …", Tone.MUTED), classes="details", markup=False)
+                yield Static(toned(LOADING, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
         self.grid.set_sorting(self._sorting)
         self.watch(self.grid, "scroll_y", self.read_on, init=False)
+        if self._pages is not None:
+            self.set_timer(LOADING_SECONDS, self._show_loading)
 
     def on_resize(self) -> None:
         self.read_on()
@@ -285,6 +291,10 @@ class ListPane(Vertical, Generic[T]):
         self._unfiltered = str(len(self._given))
         words, searched = self.words.casefold().split(), self._kind.searched
         self.show(whole([item for item in self._given if all(word in searched(item).casefold() for word in words)]))
+
+    def _show_loading(self) -> None:
+        if not self._is_known and not self.has_class("-empty"):
+            self._show_empty(LOADING)
 
     def fail(self, _: BoardError) -> None:
         """Show that there is no data, if no page has been read yet."""
