@@ -54,6 +54,27 @@ async def test_code_is_not_wrapped_and_scrolls_sideways_beside_its_numbers() -> 
         assert view.view.scroll_offset.x == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [("kernel.py", '#!POPCORN leaderboard a\n"""\n{}"""\n\n'), ("kernel.cu", "//!POPCORN leaderboard a\n{}\n")],
+)
+async def test_a_long_header_is_above_the_code_that_is_shown_first(name: str, header: str) -> None:
+    class Headed(FakeBoard):
+        def code(self, submission: int) -> tuple[str, bytes]:
+            del submission
+            told = "".join(f"// told {number}\n" for number in range(30))
+            return name, (header.format(told) + CODE).encode()
+
+    async with app_on(Headed()).run_test(size=(80, 24)) as pilot:
+        view = await read_code(pilot)
+        text = text_of(pilot.app)
+        assert "import torch" in text
+        assert "told 29" in text
+        assert "told 20" not in text
+        await press(pilot, "g")
+        assert view.view.scroll_offset.y == 0
+
+
 async def test_numbers_have_the_ground_of_the_code_and_none_is_beside_the_scrollbar() -> None:
     async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
         view = await read_code(pilot)

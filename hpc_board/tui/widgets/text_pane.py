@@ -274,6 +274,12 @@ _CHARACTERS_MAX = 100_000
 _DIFF = "diff"
 """The extension of a unified diff, whose lines have no numbers."""
 
+_COMMENTS = "Token.Comment", "Token.Literal.String.Doc"
+"""Pygments' kinds of text that is no code; it has preprocessor lines among them."""
+
+_HEADER_LINES = 3
+"""The last lines of a file's header that are in sight above its code at first."""
+
 _LEXERS = {"py": "python", "cu": "cuda", "cuh": "cuda", "hip": "cuda", "cpp": "cpp", "h": "cpp", "sh": "bash"}
 
 
@@ -373,7 +379,9 @@ class SourceView(TextPane):
         self.show(shown, nothing="", growing=False)
         self.copied = text
         self.redraw()
-        self.view.scroll_home(animate=False, immediate=True)
+        # A batch script's options are comments, and its header is the whole of interest.
+        lines = 0 if ending in (_DIFF, "sh") else _header_lines(shown, _lexer(ending))
+        self.view.scroll_to(0, max(0, lines - _HEADER_LINES), animate=False, force=True)
 
     def say(self, words: str) -> None:
         """Show a message in place of a text."""
@@ -386,7 +394,7 @@ class SourceView(TextPane):
             return
         view = self.query_one(_CodeView)
         is_diff = self._ending == _DIFF
-        lines = _diff_lines(self.text) if is_diff else coloured(self.text, _LEXERS.get(self._ending, "text"), self.app)
+        lines = _diff_lines(self.text) if is_diff else coloured(self.text, _lexer(self._ending), self.app)
         view.coloured = tuple(self._toned(line) for line in lines[: view.line_count])
         view.refresh()
         self._number()
@@ -403,6 +411,23 @@ class SourceView(TextPane):
 
 def _diff_lines(text: str) -> tuple[Text, ...]:
     return tuple(_styled(line, TONES[diff_tone(line)].value) for line in text.split("\n"))
+
+
+def _lexer(ending: str) -> str:
+    return _LEXERS.get(ending, "text")
+
+
+def _header_lines(code: str, language: str) -> int:
+    """Return the number of lines of comments, docstring and space above the code; 0 if that is all."""
+    from rich.syntax import Syntax
+
+    lines, lexer = 0, Syntax("", language).lexer
+    for kind, text in lexer.get_tokens(code) if lexer is not None else ():
+        is_comment = str(kind).startswith(_COMMENTS) and "Preproc" not in str(kind)
+        if text.strip() and not is_comment:
+            return lines
+        lines += text.count("\n")
+    return 0
 
 
 def _styled(line: str, style: str) -> Text:
