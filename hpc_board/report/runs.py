@@ -153,26 +153,28 @@ def run_outcome(
     *,
     log: str = "",
     logs: bool = True,
+    tables: bool = True,
     reader: str = "",
     whole: bool = False,
     best: LeaderRun | None = None,
 ) -> tuple[Block, ...]:
     """Return the first part of a report: outcome, times and failures.
 
-    `logs` is whether it has the output of a kernel that failed, and of a job without a result. A `whole` one has the
-    passed tests, the profile and the output of a kernel that passed besides. `best` is as for `run_report`.
+    `logs` is whether it has the output of a kernel that failed, and of a job without a result; `tables` whether it has
+    tables of the cases beside their bars. A `whole` one has the passed tests, the profile and the output of a kernel
+    that passed besides. `best` is as for `run_report`.
     """
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
         shown = [case for case in result.cases if case.phase != "test" or not passed or whole]
-        blocks += _result_blocks(run, result, placing, shown, reader, best)
+        blocks += _result_blocks(run, result, placing, shown, reader, best, tables=tables)
         blocks += profile_log(result) if whole else ()
         blocks += kernel_logs(run, result) if logs and (whole or not passed) else ()
     elif run.state.ended:
         blocks += _end_blocks(run, history, log if logs else "", result, reader)
     else:
-        blocks += _waiting_blocks(run, progress, best)
+        blocks += _waiting_blocks(run, progress, best, tables=tables)
     return tuple(blocks)
 
 
@@ -253,7 +255,14 @@ def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:
 
 
 def _result_blocks(
-    run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str, best: LeaderRun | None
+    run: Run,
+    result: Result,
+    placing: Placing | None,
+    cases: Sequence[Case],
+    reader: str,
+    best: LeaderRun | None,
+    *,
+    tables: bool,
 ) -> Iterator[Block]:
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
     yield from _of_tolerance_blocks(result)
@@ -281,7 +290,9 @@ def _result_blocks(
         )
     peak, processors = device_peak(result), processors_of(result)
     own_eval, told = _by_own_eval(result), _same_failures(result) > 1
-    yield from _case_blocks(run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, best=best)
+    yield from _case_blocks(
+        run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, best=best, tables=tables
+    )
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
 
@@ -342,30 +353,34 @@ def _case_blocks(
     processors: int | None = None,
     told: bool = False,
     best: LeaderRun | None = None,
+    tables: bool = True,
 ) -> Iterator[Block]:
-    """Yield the tables of tests and benchmarks, and the details of the first failure.
+    """Yield the `tables` of tests and benchmarks, the bars of these, and the details of the first failure.
 
     The tables have no messages if the outcome has `told` the only one.
     """
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
-    if tests:
+    if tests and tables:
         yield _cases_heading("Tests", tests)
         yield _tests_table(tests, told=told)
     if others:
         timed = any(case.timing for case in others)
-        yield _cases_heading("Benchmarks", others)
+        best_ns = best_times(others, best)
+        if tables:
+            yield _cases_heading("Benchmarks", others)
+            yield (
+                _benchmarks_table(others, best_ns, own_eval=own_eval, peak=peak, told=told)
+                if timed
+                else _tests_table(others, told=told)
+            )
+            yield from _peak_blocks(others, peak)
         if timed:
-            best_ns = best_times(others, best)
-            yield _benchmarks_table(others, best_ns, own_eval=own_eval, peak=peak, told=told)
             specs = short_specs(case.spec for case in others).texts
             pairs = zip(specs, others, strict=True)
             yield from case_bars(
                 [(text, case.timing, best_ns.get(case.index)) for text, case in pairs if case.timing], best
             )
-        else:
-            yield _tests_table(others, told=told)
-        yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
             if noise := noise_line(others, processors):
                 yield Paragraph(noise, Tone.UNSURE)
@@ -592,7 +607,7 @@ def _source(status: Status) -> str:
     return one_line(status.source, 500) or (f"attempt {status.attempt}" if status.attempt else "")
 
 
-def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | None) -> Iterator[Block]:
+def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | None, *, tables: bool) -> Iterator[Block]:
     state, status, reason = run.state, run.status, one_line(run.status.reason, 500)
     if status.cancel_requested and state is not RunState.SUBMITTING:
         yield Paragraph("Cancelling: waiting for the end of the job.")
@@ -603,7 +618,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | No
     elif state is RunState.RUNNING and progress:
         step = step_text(progress[-1])
         yield Paragraph(f"{step[0].upper()}{step[1:]}." if progress[-1].phase == JUDGED else f"Running: {step}")
-        yield from _so_far_blocks(progress, best)
+        yield from _so_far_blocks(progress, best, tables=tables)
     elif state is RunState.SUBMITTING and (status.unanswered or status.cancel_requested):
         source = f"; last attempt unconfirmed: {one_line(status.source, 500)}" if status.unanswered else "."
         yield Paragraph(f"Submitting to the scheduler{source}")
@@ -630,8 +645,8 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | No
         yield Paragraph(sentences[state])
 
 
-def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None) -> Iterator[Block]:
-    """Yield the times of benchmarks that are still measured, as a table and as bars."""
+def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None, *, tables: bool) -> Iterator[Block]:
+    """Yield the times of benchmarks that are still measured, in one of the `tables` and as bars."""
     begun = [case for case in begun_cases(progress) if case.timed]
     rows = [
         (case, case.timed, text)
@@ -640,23 +655,24 @@ def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None) -> Iter
     ]
     if rows:
         best_ns = best_times(begun, best)
-        yield _cases_heading("Benchmarks so far", begun)
-        yield table(
-            rows,
-            (Column("#", right=True), lambda row: str(row[0].index + 1)),
-            (Column("SO FAR", right=True), lambda row: duration_text(row[1].time_ns)),
-            (
-                Column("REFERENCE", right=True, optional=True),
-                lambda row: duration_text(row[1].reference_ns) if row[1].reference_ns else "",
-            ),
-            (Column("SPEEDUP", right=True, optional=True, toned=True), lambda row: speedup_text(row[1].speedup)),
-            (
-                Column("BEST", right=True, optional=True),
-                lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else "",
-            ),
-            (Column("CASE", flexible=True, optional=True), lambda row: row[2]),
-            tones=tuple(speedup_tone(timed.speedup) for _, timed, _ in rows),
-        )
+        if tables:
+            yield _cases_heading("Benchmarks so far", begun)
+            yield table(
+                rows,
+                (Column("#", right=True), lambda row: str(row[0].index + 1)),
+                (Column("SO FAR", right=True), lambda row: duration_text(row[1].time_ns)),
+                (
+                    Column("REFERENCE", right=True, optional=True),
+                    lambda row: duration_text(row[1].reference_ns) if row[1].reference_ns else "",
+                ),
+                (Column("SPEEDUP", right=True, optional=True, toned=True), lambda row: speedup_text(row[1].speedup)),
+                (
+                    Column("BEST", right=True, optional=True),
+                    lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else "",
+                ),
+                (Column("CASE", flexible=True, optional=True), lambda row: row[2]),
+                tones=tuple(speedup_tone(timed.speedup) for _, timed, _ in rows),
+            )
         yield from case_bars([(text, timed, best_ns.get(case.index)) for case, timed, text in rows], best)
 
 

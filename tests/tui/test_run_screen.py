@@ -236,6 +236,8 @@ async def test_a_huge_terminal_has_the_cases_beside_the_overview(size: tuple[int
         assert isinstance(screen, ReportScreen)
         panes = (screen.blocks, screen.cases_pane, screen.printed)
         assert [pane.display for pane in panes] == [True, shown, True]
+        # The errors are in one table; that of the selected case is below it, too.
+        assert text_of(pilot.app).count("± 0.02") == (4 if shown else 3)
         if shown:
             assert screen.cases_pane.region.y == screen.blocks.region.y
             assert screen.printed.region.y == screen.submitted.region.y > screen.blocks.region.y
@@ -319,6 +321,7 @@ async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() 
         await press(pilot, "r", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
         assert pilot.app.screen.printed.display
+        assert pilot.app.screen.printed.size.width > 110
         assert "hello" in text_of(pilot.app)
 
 

@@ -244,7 +244,7 @@ class ReportScreen(RunScreen):
         code = is_huge and self._file is not None and self._has_code
         cases = is_huge and self._page == "overview" and self.has_class("-high") and self._has_cases
         beside = {self._page, *("log",) * log, *("code",) * code, *("cases",) * cases}
-        self._show_overview()
+        self._show_overview(tables=not cases)
         self._show_profile()
         self._show_roof()
         for page, pane in self._panes.items():
@@ -256,12 +256,12 @@ class ReportScreen(RunScreen):
         panes.set_class(cases and log is not code, "-across")
         self._show_pages()
 
-    def _show_overview(self) -> None:
-        """Show the overview, without the output that a wide screen has beside it."""
+    def _show_overview(self, *, tables: bool) -> None:
+        """Show the overview, without the output and the tables of cases that a wide screen has beside it."""
         if (read := self._read) is not None:
             logs = self.printed.is_empty or not self.has_class("-wide")
             run, user = read.run, self.board.user
-            first, *rest = read.outcome(user, logs=logs, best=self._best)
+            first, *rest = read.outcome(user, logs=logs, tables=tables, best=self._best)
             if run.user == user and is_ready_to_rank(run):
                 rest = [Paragraph(_NEXT_RANKED), *rest]
             if run.user == user and canceller(run) == user:

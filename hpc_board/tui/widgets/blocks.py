@@ -37,7 +37,7 @@ _FLEXIBLE_MIN = 12
 """The least width of a flexible column that states no greater one; narrower tables drop other columns."""
 
 _BARS_MIN = 72
-"""The least width of bars with their texts: that of a report beside a log, in 120 columns."""
+"""The least width of bars with their texts."""
 
 _NUMBERS_MIN = 2
 """The number columns that are kept at any width."""
