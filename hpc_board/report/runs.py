@@ -229,7 +229,9 @@ def run_evidence(
         ("submission sha256", run.code_sha256[:_SHORT_HASH]),
         ("harness sha256", run.harness_sha256[:_SHORT_HASH]),
     )
-    return (*blocks, *_run_and_machine(run, result, children, tuple(fact for fact in facts if fact[1])))
+    of_machine = result.provenance if result else {}
+    of_job = tuple(fact for fact in facts if fact[1] and fact[0].replace(" ", "_") not in of_machine)
+    return (*blocks, *_run_and_machine(run, result, children, of_job))
 
 
 def _removal_blocks(run: Run) -> Iterator[Block]:

@@ -38,7 +38,7 @@ from hpc_board.report.next_steps import next_steps
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import outcome, short_specs, state_text, verdict_text, why, why_now
-from hpc_board.report.runs import outcome_line, run_outcome, run_report, run_summary, trial_report
+from hpc_board.report.runs import outcome_line, run_evidence, run_outcome, run_report, run_summary, trial_report
 from hpc_board.report.standings import board_report
 from hpc_board.report.tasks import gpus_table
 from hpc_board.report.times import result_advice
@@ -97,6 +97,14 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
     assert "4 more kernels in `hpc-board run 12 --json`" in lines
     function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
     assert "\nmemcpy: 50 % of the time\nothers: 50 % of the time\n" in text_of(run_report(finished(function), function))
+
+
+def test_the_evidence_has_each_hash_once() -> None:
+    run = finished(result_of(Verdict.PASS), code_sha256="ab" * 32, harness_sha256="cd" * 32)
+    told = replace(result_of(Verdict.PASS), provenance={"submission_sha256": "ab" * 32, "harness_sha256": "cd" * 32})
+    for result in (None, told):
+        text = text_of(run_evidence(run, [run.status], result))
+        assert text.count("submission sha256  abab") == text.count("harness sha256     cdcd") == 1
 
 
 def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> None:
