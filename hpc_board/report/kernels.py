@@ -9,10 +9,11 @@ from hpc_board.model.kernels import METRICS, Kernel
 from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Paragraph, Table
+from hpc_board.report.blocks import Bar, Bars, Block, Column, Paragraph, Table
 from hpc_board.report.formatting import count_text
 
 _LINES_MAX = 8
+_BAR_NAME_MAX = 40
 
 _NAMES: Mapping[str, str] = {
     "duration_ns": "time of a launch",
@@ -35,8 +36,7 @@ def kernel_lines(kernels: Sequence[Kernel], where: str, *, with_rest: bool = Tru
     """
     if not kernels:
         return
-    cases = {case: list(each) for case, each in groupby(sorted(kernels, key=_case), key=_case)}
-    lines, rest = [], 0
+    cases, lines, rest = _by_case(kernels), [], 0
     for case, found in cases.items():
         shown = found[: max(1, _LINES_MAX // len(cases))]
         place = f"case {case + 1}, " if len(cases) > 1 else ""
@@ -49,6 +49,24 @@ def kernel_lines(kernels: Sequence[Kernel], where: str, *, with_rest: bool = Tru
             rest += len(found) - len(shown)
     more = [f"{count_text(rest, 'more kernel')} in {where}"] if rest else []
     yield Paragraph("\n".join([*lines, *more]))
+
+
+def kernel_bars(kernels: Sequence[Kernel]) -> Iterator[Bars]:
+    """Yield the bars of the longest kernels of each case, by their shares of its profiled time, if that is known."""
+    cases, rows = _by_case(kernels), list[Bar]()
+    for case, found in cases.items():
+        times = [each.time_share or (each.launches or 1) * (each.duration_ns or 0.0) for each in found]
+        whole = math.fsum(times) if found[0].time_share is None else 1.0
+        for index, (each, time) in enumerate(zip(found[: max(1, _LINES_MAX // len(cases))], times, strict=False)):
+            group = f"case {case + 1}" if len(cases) > 1 and not index else ""
+            if share := time / (whole or 1.0):
+                rows.append(Bar(one_line(each.name, _BAR_NAME_MAX), _text("time_share", share), share, group=group))
+    if rows:
+        yield Bars("Share of the profiled time", tuple(rows))
+
+
+def _by_case(kernels: Sequence[Kernel]) -> Mapping[int, Sequence[Kernel]]:
+    return {case: list(each) for case, each in groupby(sorted(kernels, key=_case), key=_case)}
 
 
 def _case(kernel: Kernel) -> int:

@@ -1,14 +1,17 @@
 """Output of the job and the kernel of a run: shortened for a report, or complete."""
 
+import re
 from collections.abc import Iterator
+from itertools import groupby
 
 from hpc_board.domain.run import Run
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.result import Result
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Log
+from hpc_board.report.blocks import Bars, Log
 from hpc_board.report.formatting import count_text
+from hpc_board.report.kernels import kernel_bars
 from hpc_board.report.run_words import state_text
 
 _JOB = "job output"
@@ -17,6 +20,11 @@ _BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
 _TRACEBACK = "\nTraceback (most recent call last):\n"
+
+_PERF_ROW = re.compile(r" +(\d{1,3}\.\d\d)% .{1,800} \[[.k]\] ")
+_FOLDED_BELOW_PERCENT = 2
+_LIBRARY = "kernel.so"
+"""The file of a compiled submission in the rows of perf."""
 
 
 def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
@@ -30,11 +38,27 @@ def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
             yield Log(title, _last_lines(text, run))
 
 
-def profile_log(result: Result) -> Iterator[Log]:
-    """Yield the whole profile, or the output of the tools of mode sanitize, if any."""
+def profile_log(result: Result) -> Iterator[Bars | Log]:
+    """Yield the bars of the kernels and the whole profile, or the output of the tools of mode sanitize, if any."""
     text = _text(result.profile)
     if text.strip():
-        yield Log("sanitizer" if result.mode == Mode.SANITIZE else "profile", text)
+        yield from kernel_bars(result.kernels)
+        yield Log("sanitizer" if result.mode == Mode.SANITIZE else "profile", _folded(text))
+
+
+def _folded(text: str) -> str:
+    """Return a profile in which functions with few samples outside the submission are one line."""
+    lines: list[str] = []
+    for is_small, rows in groupby(text.split("\n"), _is_small):
+        found = list(rows)
+        more = f"    … {count_text(len(found), 'more function')} below {_FOLDED_BELOW_PERCENT} %"
+        lines += [more] if is_small else found
+    return "\n".join(lines)
+
+
+def _is_small(line: str) -> bool:
+    share = _PERF_ROW.match(line)
+    return share is not None and f" {_LIBRARY} " not in line and float(share[1]) < _FOLDED_BELOW_PERCENT
 
 
 def job_log(run: Run, log: str) -> Iterator[Log]:

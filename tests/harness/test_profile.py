@@ -21,7 +21,7 @@ from hpc_board.harness.files import head_of, keep
 from hpc_board.harness.processes import spawn
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked, started
-from hpc_board.harness.profile.kernels import folded, of_perf
+from hpc_board.harness.profile.kernels import of_perf
 from hpc_board.harness.profile.profilers import squeezed
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.kernels import Kernel
@@ -201,16 +201,6 @@ def test_the_submission_s_own_functions_replace_longer_ones() -> None:
     assert [(each.name, each.time_share) for each in found] == [("scale_row", 0.09)]
     without = of_perf(report.replace("kernel.so", "other.so"), "kernel.so")
     assert [each.name for each in without] == ["_PyEval_EvalFrameDefault", "finish_task_switch", "scale_row"]
-
-
-def test_functions_below_two_percent_are_one_line() -> None:
-    rows = [
-        f"    {share}%  python   libc.so.6  [.] {name}"
-        for share, name in (("60.00", "a"), ("2.00", "b"), ("1.99", "c"))
-    ]
-    assert folded(rows) == [*rows[:2], "    … 1 more function below 2 %"]
-    assert folded([*rows, rows[2]])[-1] == "    … 2 more functions below 2 %"
-    assert folded(rows[:2]) == rows[:2]
 
 
 def script(folder: Path, name: str, text: str) -> None:

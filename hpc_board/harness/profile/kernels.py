@@ -18,7 +18,6 @@ _ROWS_MAX = 1000
 _FIELD_CHARACTERS_MAX = 4096
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,18}(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
 _PERF_ROW = re.compile(r"^ +(\d{1,3}\.\d\d)% .{0,400}? (\S{1,200}) +\[[.k]\] (.{1,400})$", re.MULTILINE)
-_FOLDED_BELOW_PERCENT = 2
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_([a-z_]{1,40}?)_per_issue_active\.ratio")
 
 _NUMBER_MAX = 1e15
@@ -109,14 +108,6 @@ def of_perf(text: str, library: str) -> tuple[Kernel, ...]:
     own = [row for row in found if row[1] == library] or found
     kernels = [Kernel(0, _name(name), time_share=float(percent) / 100) for percent, _, name in own]
     return tuple(kernels[:KERNELS_OF_CASE_MAX])
-
-
-def folded(rows: Sequence[str]) -> list[str]:
-    """Return rows of perf's report; the functions with few samples are one line at the end."""
-    main = [row for row in rows if (found := _PERF_ROW.match(row)) is None or float(found[1]) >= _FOLDED_BELOW_PERCENT]
-    count = len(rows) - len(main)
-    more = f"    … {count} more function{'' if count == 1 else 's'} below {_FOLDED_BELOW_PERCENT} %"
-    return [*main, more] if count else main
 
 
 def _rows(text: str, column: str) -> Iterator[dict[str, str]]:

@@ -28,7 +28,6 @@ from hpc_board.harness.profile.kernels import (
     CSV_BYTES_MAX,
     NSYS_COLUMNS,
     ROCPROF_COLUMNS,
-    folded,
     of_ncu,
     of_perf,
     of_table,
@@ -304,7 +303,7 @@ def _by_perf(session: Session) -> Profiled:
     # A virtual machine has no counters of its processor.
     counters = [line for line in _without_headers(head_of(counted, _TEXT_BYTES_MAX)) if "<not supported>" not in line]
     own = [line for line in lines if f" {LIBRARY} " in line]
-    others = folded([line for line in lines if line not in own])
+    others = [line for line in lines if line not in own]
     texts = [
         *(["  the submission's own functions", squeezed("\n".join(own))] if own else []),
         f"  {'the rest of ' if own else ''}the worker's process, including reading of inputs and writing of outputs",

@@ -22,9 +22,9 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Bars, Facts, Paragraph
-from hpc_board.report.logs import nothing_printed, run_logs
+from hpc_board.report.logs import nothing_printed, profile_log, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
-from hpc_board.report.plain import BARS_FROM
+from hpc_board.report.plain import BARS_FROM, bar_lines
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.run_words import canceller
@@ -272,12 +272,16 @@ class ReportScreen(RunScreen):
             self.blocks.show((first, *(block for block in rest if has_bars or not isinstance(block, Bars))))
 
     def _show_profile(self) -> None:
-        """Show the profile, whose long lines are wrapped: they are names of kernels and advice."""
+        """Show the profile below bars, its long lines wrapped: they are names of kernels and advice."""
         if (read := self._read) is not None and read.result is not None:
-            text = printable(read.result.profile.text, len(read.result.profile.text))
             width = max(_PROFILE_CELLS_MIN, self.size.width - _PROFILE_SIDES)
             wrap = partial(textwrap.fill, width=width, subsequent_indent="    ", break_on_hyphens=False)
-            lines = (wrap(line) if len(line) > width else line for line in text.split("\n"))
+            lines: list[str] = []
+            for block in profile_log(read.result):
+                if isinstance(block, Bars):
+                    lines += [*(line for line, _ in bar_lines(block, width)), ""]
+                else:
+                    lines += (wrap(line) if len(line) > width else line for line in block.text.split("\n"))
             self.profile.show("\n".join(lines), nothing="", growing=False)
 
     def _show_roof(self) -> None:

@@ -30,10 +30,12 @@ from hpc_board.model.result import (
 from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.task import Mode
 from hpc_board.report import explanations
-from hpc_board.report.blocks import Bars, Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.blocks import Bar, Bars, Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.blocks import Log as BlockLog
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.explanations import verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
+from hpc_board.report.logs import profile_log
 from hpc_board.report.next_steps import next_steps
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
@@ -105,6 +107,29 @@ def test_the_evidence_has_each_hash_once() -> None:
     for result in (None, told):
         text = text_of(run_evidence(run, [run.status], result))
         assert text.count("submission sha256  abab") == text.count("harness sha256     cdcd") == 1
+
+
+def test_a_profile_has_bars_of_its_kernels_and_one_line_for_functions_below_two_percent() -> None:
+    rows = [
+        f"    {share}%  python   {library}  [.] {name}"
+        for share, library, name in (
+            ("60.00", "libc.so.6", "a"),
+            ("2.00", "libc.so.6", "b"),
+            ("1.99", "libc.so.6", "c"),
+            ("1.98", "libc.so.6", "d"),
+            ("1.97", "kernel.so", "e"),
+            ("1.96", "libc.so.6", "f"),
+        )
+    ]
+    result = replace(result_of(Verdict.PASS), profile=Log("\n".join(rows)), kernels=(Kernel(0, "a", time_share=0.6),))
+    more = [f"    … {words} below 2 %" for words in ("2 more functions", "1 more function")]
+    assert list(profile_log(result)) == [
+        Bars("Share of the profiled time", (Bar("a", "60 %", 0.6),)),
+        BlockLog("profile", "\n".join([*rows[:2], more[0], rows[4], more[1]])),
+    ]
+    timed = (Kernel(0, "a", 3, 100.0), Kernel(0, "b", 1, 100.0), Kernel(1, "c", 1, 5.0))
+    shares = (Bar("a", "75 %", 0.75, group="case 1"), Bar("b", "25 %", 0.25), Bar("c", "100 %", 1.0, group="case 2"))
+    assert next(profile_log(replace(result, kernels=timed))) == Bars("Share of the profiled time", shares)
 
 
 def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> None:
