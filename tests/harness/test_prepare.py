@@ -134,6 +134,19 @@ def test_nothing_that_prepare_or_a_call_remembers_replaces_the_next_call(tmp_pat
     assert done.result.verdict is Verdict.WRONG_VALUE, done.result.message
 
 
+@pytest.mark.parametrize("submission", [PLAIN, PREPARED])
+def test_inputs_may_be_a_named_tuple(tmp_path: Path, submission: str) -> None:
+    named = SCALED.replace(
+        "import random", "import collections, random\nParts = collections.namedtuple('Parts', 'x w n')"
+    )
+    named = named.replace("return [rng", "return Parts([rng").replace("rng.randrange(10**9)", "rng.randrange(10**9))")
+    named = named.replace("return output == ", "assert data.w\n    return output == ")
+
+    done = evaluate(tmp_path, submission, a_task(named, prepare=(1, 2), limits=QUICK), Mode.TEST)
+
+    assert done.result.verdict is Verdict.PASS, done.result.message
+
+
 def test_inputs_without_the_named_parts_are_an_error_of_the_task(tmp_path: Path) -> None:
     done = evaluate(tmp_path, PREPARED, a_task(SCALED, prepare=(1, 7)), Mode.TEST)
 

@@ -24,11 +24,13 @@ def with_parts(data: Any, places: Sequence[str | int], parts: Sequence[Any]) -> 
     new = dict(zip(places, parts, strict=True))
     if isinstance(data, dict):
         return {**data, **new}
-    return type(data)(new.get(place, each) for place, each in enumerate(data))
+    parts_of_all = (new.get(place, each) for place, each in enumerate(data))
+    return getattr(type(data), "_make", type(data))(parts_of_all)
 
 
 def without_parts(data: Any, places: Sequence[str | int]) -> Any:
-    """Return the inputs of a call of a submission that has the others before."""
+    """Return the inputs of a call of a submission that has the others before; those of a named tuple have no names."""
     if isinstance(data, dict):
         return {key: each for key, each in data.items() if key not in places}
-    return type(data)(each for place, each in enumerate(data) if place not in places)
+    rest = [each for place, each in enumerate(data) if place not in places]
+    return rest if isinstance(data, list) else tuple(rest)
