@@ -36,6 +36,7 @@ NAME = "flashinfer"
 
 _WORKLOADS = ("workload.jsonl", "workloads.jsonl")
 _FOLDERS_MAX = 2000
+_DEFINITIONS_DEPTH = 3
 _WORKLOAD_BYTES_MAX = 16 * 2**20
 _WORKLOADS_MAX = 10_000
 _CASES_MAX = 12
@@ -115,7 +116,8 @@ def problems(source: Path) -> list[Path]:
         return found
     definitions = source / "definitions"
     if definitions.is_dir():
-        named = [path for depth in ("*", "*/*", "*/*/*") for path in sorted(definitions.glob(f"{depth}.json"))]
+        depths = ("*/" * depth for depth in range(_DEFINITIONS_DEPTH))
+        named = [path for depth in depths for path in sorted(definitions.glob(f"{depth}*.json"))]
         return [path for path in _within(source, named[:_FOLDERS_MAX]) if _is_definition(path)]
     return _within(source, [each / DEFINITION_FILE for each in sorted(source.iterdir())[:_FOLDERS_MAX]])
 
@@ -139,7 +141,9 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
         raise refused(path, faults)
     if "run" not in defined(tree_of(definition.reference, path)):
         raise refused(path, [Fault("reference", "does not define run(...)")])
-    root = next((above.parent for above in path.parents if above.name == "definitions"), path.parent)
+    # A whole problem, with its workloads beside it, may lie anywhere.
+    above = () if any((path.parent / name).is_file() for name in _WORKLOADS) else path.parents[:_DEFINITIONS_DEPTH]
+    root = next((each.parent for each in above if each.name == "definitions"), path.parent)
     where, workloads, parts = _workloads(path, root, definition)
     embedded = _Embedded(root)
     cases, reasons = _cases(definition, workloads, embedded, size_max)
