@@ -79,7 +79,14 @@ def tasks_in(
             f"{one_line(str(source), 300)} cannot be read: {error.strerror}.", hint="Check its permissions."
         ) from error
     if found is not None:
-        yield from (_imported(path, found[1], size_max) for path in found[0])
+        sources = dict[str, Path]()
+        for path in found[0]:
+            task = _imported(path, found[1], size_max)
+            if isinstance(task, DocumentError) or sources.setdefault(task.name, path) is path:
+                yield task
+            else:
+                words = f"{task.name} is also that of {one_line(str(sources[task.name].relative_to(source)), 300)}"
+                yield DocumentError(one_line(str(path), 300), [Fault("name", words)], hint="Import each by itself.")
     elif format_name is not None:
         raise InputError(
             f"{one_line(str(source), 300)} contains no problem in the format {format_name}.",

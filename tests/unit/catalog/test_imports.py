@@ -372,6 +372,15 @@ def test_an_import_of_which_a_part_cannot_be_read_writes_the_others_and_ends_wit
     assert "get_init_inputs: is not defined" in done.stderr
 
 
+def test_an_import_of_two_problems_with_one_name_writes_the_first_and_names_both(tmp_path: Path) -> None:
+    definitions = trace_set(tmp_path / "set", workload(5)) / "definitions/norm"
+    written(definitions / "same.json", (definitions / "rows.json").read_text())
+    done = CliRunner().invoke(cli, ["task", "import", str(tmp_path / "set"), "-o", str(tmp_path / "out")])
+    assert (done.exit_code, done.stderr.count("Task written")) == (2, 1)
+    assert f"Skipped: {definitions}/same.json:\n  name: scaled_rows_k40 is also that of" in done.stderr
+    assert "that of definitions/norm/rows.json\n" in done.stderr
+
+
 def test_an_import_warns_of_each_workload_that_it_leaves_out(tmp_path: Path) -> None:
     source = trace_set(tmp_path / "set", workload(5), workload(6) | {"axes": {"MM": 6}})
     (lines,) = source.rglob("*.jsonl")
@@ -470,6 +479,13 @@ def test_a_workload_with_inputs_from_elsewhere_is_left_out(
     assert expected in fault(folder)
     both = imported(trace_set(tmp_path / "both", workload(5), {**workload(6), "axes": {}}))
     assert "workload 2 is left out: the axis M has no value" in str([part.became for part in both.parts])
+
+
+def test_a_problem_below_a_folder_called_definitions_has_its_own_files(tmp_path: Path) -> None:
+    source = trace_set(tmp_path / "definitions/set", workload(5))
+    (source / "definitions/norm/rows.json").rename(source / "definition.json")
+    written(source / "workload.jsonl", json.dumps(workload(5)))
+    assert "reference_tensor_0.txt" in imported(source).files
 
 
 def test_links_out_of_a_trace_set_are_not_followed(tmp_path: Path) -> None:
