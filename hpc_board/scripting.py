@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hpc_board.domain.origin import By, Tags
     from hpc_board.domain.reference import Speedup
     from hpc_board.domain.run import WholeRun
-    from hpc_board.domain.standing import Page
     from hpc_board.domain.standing import Standing as Row
     from hpc_board.model.result import Case as JudgedCase
 
@@ -658,7 +657,9 @@ class Board:
         with self._session():
             names = names or tuple(gpu.name for gpu in self._board.gpus.allowed(self._board.tasks.get(task)))
             return Standings(
-                row for page in self._board.standings.pages(task, names, rows=rows) for row in _standings(task, page)
+                _standing(row, task=task, gpu=page.gpu, speedup=page.speedup(row))
+                for page in self._board.standings.pages(task, names, rows=rows)
+                for row in page.rows
             )
 
     def overall(self, competition: str) -> dict[str, Any]:
@@ -835,11 +836,6 @@ def _case(case: "JudgedCase") -> Case:
         cause=str(wrong.cause) if wrong and wrong.cause else None,
         **found,
     )
-
-
-def _standings(task: str, page: "Page") -> Iterator[Standing]:
-    for row in page.rows:
-        yield _standing(row, task=task, gpu=page.gpu, speedup=page.speedup(row))
 
 
 def _standing(row: "Row", speedup: "Speedup | None", **others: Any) -> Standing:

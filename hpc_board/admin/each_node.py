@@ -49,7 +49,8 @@ def check_nodes(gpus: Sequence[Gpu], plan: Plan) -> list[NodeCheck]:
         checks.append(replace(refused, reason=one_line(refused.errors[0].message, 300)))
     sent = sorted((pair for pair in known if pair[1].takes_jobs), key=lambda pair: not pair[1].idle)
     labels = [f"{gpu.name} on {one_line(node.name)}" for gpu, node in sent]
-    probed = check([_on(gpu, node) for gpu, node in sent], plan, send=True, rehearse=False, labels=labels)
+    on_nodes = [kind_of(gpu.cluster).with_job_options(gpu, JobOptions(nodelist=node.name)) for gpu, node in sent]
+    probed = check(on_nodes, plan, send=True, rehearse=False, labels=labels)
     found = {(gpu.name, node.name): each for (gpu, node), each in zip(sent, probed, strict=True)}
     for gpu in listing:
         of_gpu = [_node_check(gpu, node, found.get((gpu.name, node.name))) for own, node in known if own is gpu]
@@ -71,10 +72,6 @@ def _nodes(gpu: Gpu, plan: Plan) -> Iterator[SchedulerNode]:
             hint=f"Compare gpus.{gpu.name} in the settings with `sinfo -N -o '%N %G %f'`.",
         )
     yield from nodes
-
-
-def _on(gpu: Gpu, node: SchedulerNode) -> Gpu:
-    return kind_of(gpu.cluster).with_job_options(gpu, JobOptions(nodelist=node.name))
 
 
 def _node_check(gpu: Gpu, node: SchedulerNode, checked: Checked | None) -> NodeCheck:

@@ -114,10 +114,9 @@ class Moderation:
 
     def _check_known(self, user: str) -> None:
         _check_name(user)
-        if not self._decisions.knows_user(user) and not is_user(user):
-            nearest = self._decisions.nearest_user(user)
+        if not is_user(user) and user not in (known := self._decisions.users()):
             raise InputError(
-                f"unknown user {user}, without submissions.{nearest}",
+                f"unknown user {user}, without submissions.{suggestion(user, known)}",
                 hint="`hpc-board runs --all` lists users with runs.",
             )
 

@@ -469,12 +469,10 @@ class Submissions:
         """
         found = self.get(submission)
         user, manages = self._context.user, self._context.manages(found.task)
-        if not may_read_code(user, found.user, manages=manages, shown_to_others=self._shown_to_others(found)):
+        shown = self._context.editor.shows_code(found.task, self._first_sent(found).submitted_at, utc_now())
+        if not may_read_code(user, found.user, manages=manages, shown_to_others=shown):
             check_owner(found, user)
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
-
-    def _shown_to_others(self, submission: Submission) -> bool:
-        return self._context.editor.shows_code(submission.task, self._first_sent(submission).submitted_at, utc_now())
 
     def _first_sent(self, submission: Submission) -> Submission:
         """Return the author's own submission behind one that an admin sent again."""

@@ -1,6 +1,7 @@
 """`show`, `show-personal`, `history`, `feed` and `compare`: standings, scores over time, and two submissions."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from hpc_board.cli.output import (
     listed_runs,
     print_blocks,
     print_diff,
+    print_found,
     print_json,
     refresh,
     remark,
@@ -233,6 +235,7 @@ def history(
     of the board.
     """
     from hpc_board.report.histories import history_plot, history_report, in_order
+    from hpc_board.report.views.standings import HistoriesView, HistoryView
 
     board = open_()
     chosen = _gpu_names_of(board, name, gpus)
@@ -252,14 +255,10 @@ def history(
             if len(page.rows) > 1
         ]
         write_plot(plot, plots, force=force, nothing=f"{one_line(whose)} has fewer than two passing ranked runs there")
-    if as_json:
-        from hpc_board.report.views.standings import HistoriesView, HistoryView
-
-        boards = [HistoryView.of(page) for page in pages]
-        print_json(HistoriesView(task=task, user=one_line(whose), boards=boards))
-        return
+    view = HistoriesView(task=task, user=one_line(whose), boards=list(map(HistoryView.of, pages)))
     shown = [page for page in pages if page.rows] or pages
-    print_blocks(*(block for page in shown for block in history_report(task, page, whose, records[page.gpu])))
+    reports = (history_report(task, page, whose, records[page.gpu]) for page in shown)
+    print_found(view, *chain.from_iterable(reports), as_json=as_json)
 
 
 def _require_known(board: Board, user: str) -> None:
@@ -346,10 +345,7 @@ def _print_overall(board: Board, competition: str, limit: int | None, *, as_json
 
     refresh(board)
     found = board.standings.overall(competition, limit=limit)
-    if as_json:
-        print_json(view_of(OverallView, found))
-    else:
-        print_blocks(*overall_report(found))
+    print_found(view_of(OverallView, found), *overall_report(found), as_json=as_json)
 
 
 def _print_user(board: Board, user: str, by: By, *, as_json: bool) -> None:
@@ -371,6 +367,8 @@ def _standings_reset(board: Board, name: str) -> bool:
 
 
 def _print_rank(board: Board, name: str, gpus: Sequence[str], rank: int, version: str | None, *, as_json: bool) -> None:
+    from hpc_board.report.views.standings import RanksView, RankView
+
     task = board.tasks.get(name).name
     pages = board.standings.pages(name, gpus, version=version, limit=1)
     held = [(page, board.standings.at_rank(name, page.gpu, rank, version=version)) for page in pages]
@@ -379,23 +377,18 @@ def _print_rank(board: Board, name: str, gpus: Sequence[str], rank: int, version
         raise InputError(
             f"no entry with rank {rank} on {task}", hint=f"Users on each board: {counts}. Ties leave gaps."
         )
-    if as_json:
-        from hpc_board.report.views.standings import RanksView, RankView
-
-        print_json(RanksView(task=task, rank=rank, boards=[RankView.of(page, rows) for page, rows in held]))
-        return
-    print_blocks(*(block for page, rows in held if rows for block in rank_report(task, page, rows)))
+    view = RanksView(task=task, rank=rank, boards=[RankView.of(page, rows) for page, rows in held])
+    reports = (rank_report(task, page, rows) for page, rows in held if rows)
+    print_found(view, *chain.from_iterable(reports), as_json=as_json)
 
 
 def _print_versions(board: Board, name: str, *, as_json: bool) -> None:
+    from hpc_board.report.views.standings import VersionsView, VersionView
+
     task = board.tasks.get(name)
     found = board.standings.versions(name)
-    if as_json:
-        from hpc_board.report.views.standings import VersionsView, VersionView
-
-        print_json(VersionsView(task=task.name, versions=[VersionView.of(each, task.version) for each in found]))
-    else:
-        print_blocks(versions_table(found, task.version))
+    view = VersionsView(task=task.name, versions=[VersionView.of(each, task.version) for each in found])
+    print_found(view, versions_table(found, task.version), as_json=as_json)
 
 
 def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
@@ -432,6 +425,7 @@ def feed(
     Newest first: records, top-three ranks, first results and personal bests, with the users they beat.
     """
     from hpc_board.report.feeds import feed_lines
+    from hpc_board.report.views.standings import FeedView
 
     board = open_()
     refresh(board)
@@ -442,12 +436,7 @@ def feed(
     entries = listed_rows(older, limit, _ROWS, as_json=as_json)
     if user and not entries:
         _require_known(board, user)
-    if as_json:
-        from hpc_board.report.views.standings import FeedView
-
-        print_json([FeedView.of(entry) for entry in entries])
-    else:
-        print_blocks(feed_lines(entries))
+    print_found(list(map(FeedView.of, entries)), feed_lines(entries), as_json=as_json)
 
 
 @command(

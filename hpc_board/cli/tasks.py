@@ -28,7 +28,7 @@ from hpc_board.cli.options import (
     task_names,
     template_names,
 )
-from hpc_board.cli.output import print_blocks, print_file, print_json, refresh, remark
+from hpc_board.cli.output import print_blocks, print_done, print_file, print_json, refresh, remark
 from hpc_board.domain.catalog import require_texts
 from hpc_board.domain.imported import Basis
 from hpc_board.errors import DocumentError, InputError
@@ -355,18 +355,17 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     data and tolerances. NAME may be a path. Existing files are not changed.
     """
     from hpc_board.catalog import new_task
+    from hpc_board.report.views.tasks import NewTaskView
 
     if not re.fullmatch(NAME, folder.name):
         raise InputError(f'"{folder.name}" is not a valid task name.', hint=f"Give {NAME_WORDS}.")
     files = new_task.files([Language(each) for each in dict.fromkeys(languages)])
     write_new_folder(folder, files)
-    if as_json:
-        from hpc_board.report.views.tasks import NewTaskView
-
-        print_json(NewTaskView(folder=str(folder), files=sorted(files)))
-        return
-    remark(f"New task written to {folder}; read {folder / new_task.NOTES} first.")
-    remark(f"`hpc-board task check {folder}` tests its judge.")
+    text = (
+        f"New task written to {folder}; read {folder / new_task.NOTES} first.\n"
+        f"`hpc-board task check {folder}` tests its judge."
+    )
+    print_done(NewTaskView(folder=str(folder), files=sorted(files)), text, as_json=as_json)
 
 
 @click.command(
@@ -520,18 +519,15 @@ def start(open_: Open, name: str, folder: Path | None, language: str | None, as_
     FOLDER defaults to NAME. An existing folder is not changed.
     """
     from hpc_board.catalog import workplace
+    from hpc_board.report.views.tasks import NewTaskView
 
     board = open_()
     found = board.tasks.get(name)
     files = workplace.files(found, language, board.gpus.allowed(found))
     place = folder or Path(found.name)
     write_new_folder(place, files)
-    if as_json:
-        from hpc_board.report.views.tasks import NewTaskView
-
-        print_json(NewTaskView(folder=str(place), files=sorted(files)))
-        return
-    remark(f"{', '.join(files)} written to {place}; {place / workplace.GUIDE} has the commands.")
+    text = f"{', '.join(files)} written to {place}; {place / workplace.GUIDE} has the commands."
+    print_done(NewTaskView(folder=str(place), files=sorted(files)), text, as_json=as_json)
 
 
 for each in (show_task, start, check, test, new, import_):

@@ -163,12 +163,9 @@ def _scatter(timing: Timing) -> _Scatter | None:
         bounds_ns = workers_interval(timing.worker_medians_ns)
     else:
         bounds_ns = median_interval(timing.samples_ns)
-    differ = RUNS_DIFFER_ROWS if _is_of_rows(timing) else RUNS_DIFFER_CALLS
+    is_of_rows = timing.low_ns is not None and timing.slack_ns is None
+    differ = RUNS_DIFFER_ROWS if is_of_rows else RUNS_DIFFER_CALLS
     return _Scatter(_half(timing.time_ns, bounds_ns), differ, repeated)
-
-
-def _is_of_rows(timing: Timing) -> bool:
-    return timing.low_ns is not None and timing.slack_ns is None
 
 
 def _half(time_ns: float, bounds_ns: tuple[float, float]) -> float:

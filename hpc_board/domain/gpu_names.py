@@ -9,7 +9,7 @@ https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html.
 
 import re
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import msgspec
 
@@ -106,14 +106,11 @@ _ALIASES: list[tuple[tuple[str, ...], str]] = [
 """The words of each alias, the longest alias first, and the name that boards use."""
 
 
-@cache
-def _pattern(words: tuple[str, ...]) -> "re.Pattern[str]":
-    return re.compile(_PREFIX + _SEPARATOR.join(map(re.escape, words)) + _SUFFIX)
-
-
 def _says(text: str, words: tuple[str, ...]) -> bool:
     # Every command meets names of GPUs, and few of the patterns are ever needed: compiling all takes it 20 ms.
-    return all(word in text for word in words) and _pattern(words).search(text) is not None
+    if not all(word in text for word in words):
+        return False
+    return re.search(_PREFIX + _SEPARATOR.join(map(re.escape, words)) + _SUFFIX, text) is not None
 
 
 @lru_cache(maxsize=4096)

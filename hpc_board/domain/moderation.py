@@ -138,19 +138,6 @@ class Limits(msgspec.Struct, frozen=True):
         """Return the limit for this category."""
         return self.ranked if category is Category.RANKED else self.other
 
-    def to_json(self) -> str:
-        """Return the limits as text for `from_json`."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def from_json(cls, text: str) -> "Limits":
-        """Read the limits from the text of `to_json`.
-
-        Raises:
-            ValueError: it is not such a text.
-        """
-        return msgspec.json.decode(text, type=cls)
-
 
 class Sender(msgspec.Struct, frozen=True):
     """The role and the groups of a user who submits; the rules of a board do not bind an admin of a served one."""
@@ -158,6 +145,7 @@ class Sender(msgspec.Struct, frozen=True):
     role: Role = Role.PARTICIPANT
     groups: frozenset[str] = frozenset()
     is_bound: bool = True
+
 
 NO_SENDER = Sender(Role.NONE, is_bound=False)
 """The sender of reruns and milestones: the rules of a board do not bind them, and nobody joins or leaves a team."""
@@ -186,19 +174,6 @@ class GpuLimit(msgspec.Struct, frozen=True):
 
     gpu_seconds: Annotated[int, msgspec.Meta(ge=0, le=GPU_SECONDS_MAX)] | None = None
     per: Period = Period.DAY
-
-    def to_json(self) -> str:
-        """Return the limit as text for `from_json`."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def from_json(cls, text: str) -> "GpuLimit":
-        """Read the limit from the text of `to_json`.
-
-        Raises:
-            ValueError: it is not such a text.
-        """
-        return msgspec.json.decode(text, type=cls)
 
 
 class GpuJobs(msgspec.Struct, frozen=True):
@@ -315,15 +290,6 @@ class HeldGpu(msgspec.Struct, frozen=True):
     held_seconds: int = 0
     runs: int = 0
 
-    @classmethod
-    def from_json(cls, text: str) -> "HeldGpu":
-        """Read the detail of a row of the log.
-
-        Raises:
-            ValueError: it is not about a runner.
-        """
-        return msgspec.json.decode(text, type=cls)
-
 
 class Remark(msgspec.Struct, frozen=True):
     """A note that a user put on a submission after it was sent."""
@@ -430,9 +396,10 @@ def limit_refusal(
     # The limit has space when all but `limit - new` of them are older than the period.
     free_at = per.free_at(newest[limit - new])
     these = "" if new == 1 else f", and these are {new}"
+    then = _NEVER_FREE if free_at is None else f"Try again in {wait_text(free_at - now)}."
     return (
         f"Rate limit exceeded: {who} sent {count} of at most {limit} {category.words} to {task} {per.within}"
-        f"{these}. {_free_text(free_at, now)}"
+        f"{these}. {then}"
     )
 
 
@@ -474,10 +441,6 @@ def _besides(new: GpuDemand, going: GpuDemand) -> bool:
     """Return whether anything is in flight besides the held GPUs to which `new` runs go."""
     names = {each.gpu for each in new.runs}
     return bool(going.runs) or any(each.gpu not in names for each in going.held)
-
-
-def _free_text(free_at: datetime | None, now: datetime) -> str:
-    return _NEVER_FREE if free_at is None else f"Try again in {wait_text(free_at - now)}."
 
 
 def wait_text(wait: timedelta) -> str:

@@ -49,7 +49,7 @@ class RunState(StrEnum):
     @property
     def ended(self) -> bool:
         """Return whether the state is final."""
-        return self in _ENDED
+        return self not in _IN_FLIGHT
 
     @property
     def unsent(self) -> bool:
@@ -57,18 +57,7 @@ class RunState(StrEnum):
         return self in (RunState.CREATED, RunState.SUBMITTING)
 
 
-_ENDED = frozenset(
-    {
-        RunState.FINISHED,
-        RunState.CANCELLED,
-        RunState.TIMEOUT,
-        RunState.OUT_OF_MEMORY,
-        RunState.NODE_FAIL,
-        RunState.PREEMPTED,
-        RunState.LOST,
-        RunState.ERROR,
-    }
-)
+_IN_FLIGHT = (RunState.CREATED, RunState.SUBMITTING, RunState.QUEUED, RunState.RUNNING, RunState.COLLECTING)
 
 
 class JobState(StrEnum):

@@ -32,7 +32,8 @@ class SshAddress(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         user = f"{self.user}@" if self.user else ""
         port = "" if self.port is None else f":{self.port}"
-        return f"ssh://{user}{_bracketed(self.host)}{port}{self.path}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"ssh://{user}{host}{port}{self.path}"
 
 
 def service_address(text: str) -> SshAddress:
@@ -60,7 +61,3 @@ def _port(text: str) -> int:
     if not 0 < int(text) < 65_536:
         raise ValueError("expected a port from 1 to 65535")
     return int(text)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -162,15 +162,12 @@ def _across(low: float, high: float, over: Over) -> Axis:
 def _over_time(low: float, high: float) -> Axis:
     """Return an axis of time in the unit of its end, with ticks at round steps, the last one at or after the end."""
     unit_seconds, unit = _unit(high)
-    step = next(step for step in _round_steps() if step * unit_seconds * _TICKS >= high - low)
+    steps = (digit * 10**power for power in count(-1) for digit in (1, 2, 5))
+    step = next(step for step in steps if step * unit_seconds * _TICKS >= high - low)
     first = math.floor(low / (step * unit_seconds))
     last = math.ceil(high / (step * unit_seconds))
     ticks = tuple((each * step * unit_seconds, f"{each * step:g} {unit}") for each in range(first, last + 1))
     return Axis(ticks[0][0], ticks[-1][0], ticks)
-
-
-def _round_steps() -> Iterator[float]:
-    return (digit * 10**power for power in count(-1) for digit in (1, 2, 5))
 
 
 def _unit(seconds: float) -> tuple[float, str]:

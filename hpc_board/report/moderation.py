@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.clock import span_words
 from hpc_board.domain.moderation import (
@@ -185,10 +187,10 @@ def detail_text(decision: Decision) -> str:
             name, until = decision.detail.split(" ")
             return f"{one_line(name)} until {moment_words(datetime.fromisoformat(until))}"
         if decision.action in (HOLD, END):
-            return _held_text(decision.action, HeldGpu.from_json(decision.detail))
+            return _held_text(decision.action, msgspec.json.decode(decision.detail, type=HeldGpu))
         if decision.kind == EVERYTHING:
-            return gpu_limit_text(GpuLimit.from_json(decision.detail))
-        limits = Limits.from_json(decision.detail)
+            return gpu_limit_text(msgspec.json.decode(decision.detail, type=GpuLimit))
+        limits = msgspec.json.decode(decision.detail, type=Limits)
         return limits_text([limits]) if limits.applies_to_all else f"{whose_text(limits)}: {limits_text([limits])}"
     except (ValueError, RecursionError):
         return one_line(decision.detail)

@@ -485,7 +485,7 @@ def _tests_table(cases: Sequence[Case], *, told: bool) -> Table:
             Column("CASE", flexible=True, optional=True),
             lambda group: group[0][1] + (f" and {len(group) - 1} more" if len(group) > 1 else ""),
         ),
-        tones=tuple(_case_tone(group[0][0]) for group in groups),
+        tones=tuple(Tone.PLAIN if group[0][0].verdict is Verdict.PASS else Tone.BAD for group in groups),
     )
 
 
@@ -508,10 +508,6 @@ def _same_failures(result: Result) -> int:
     """Return the number of the failed cases if they failed alike, else 0."""
     failed = [case for case in result.cases if case.verdict is not Verdict.PASS]
     return len(failed) if len({_sameness(case) for case in failed}) == 1 else 0
-
-
-def _case_tone(case: Case) -> Tone:
-    return Tone.PLAIN if case.verdict is Verdict.PASS else Tone.BAD
 
 
 def _benchmarks_table(
@@ -818,7 +814,8 @@ def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
     facts = [("part", found.part)] if found.part else []
     facts.append(("shape", " x ".join(map(str, found.shape))))
     if found.wrong is not None:
-        share = f"{found.wrong:,} of {found.elements:,} elements ({_percent(found.wrong / found.elements)})"
+        percent = figures(100 * found.wrong / found.elements, 3)
+        share = f"{found.wrong:,} of {found.elements:,} elements ({percent} %)"
         facts.append(("wrong", f"{share}: {found.pattern}" if found.pattern else share))
     if found.largest_absolute is not None:
         relative = "" if found.largest_relative is None else f", relative {found.largest_relative:.3g}"
@@ -840,7 +837,3 @@ def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
             (Column("GOT", right=True, stays=True), lambda place: place.got),
             (Column("EXPECTED", right=True, stays=True), lambda place: place.expected),
         )
-
-
-def _percent(share: float) -> str:
-    return f"{figures(100 * share, 3)} %"

@@ -39,7 +39,7 @@ from hpc_board.domain.origin import author_text
 from hpc_board.errors import Refused
 from hpc_board.model.task import Mode
 from hpc_board.store import usage
-from hpc_board.store.row_values import UndecodableError, decoded, moment, plain_text, time_text
+from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, moment, plain_text, time_text
 from hpc_board.store.rows import decision_row
 from hpc_board.store.sqlite import Database
 
@@ -103,7 +103,7 @@ def limits(db: Database, task: str | None = None) -> list[tuple[Decision, Limits
     found = {}
     for row in db.rows("decisions", where, given, order="id"):
         decision = decoded(Decision, row)
-        each = _limits_in(decision)
+        each = decoded_json(Limits, decision.detail)
         found[decision.subject, each.subject] = decision, each
     in_force = [pair for pair in found.values() if not pair[1].is_empty]
     return sorted(in_force, key=_place)
@@ -112,14 +112,6 @@ def limits(db: Database, task: str | None = None) -> list[tuple[Decision, Limits
 def _place(pair: tuple[Decision, Limits]) -> tuple[str, str, str, int]:
     decision, each = pair
     return decision.subject, each.user, each.role or "", list(Period).index(each.per)
-
-
-def _limits_in(decision: Decision) -> Limits:
-    """Return the limits that a decision gives a board."""
-    try:
-        return Limits.from_json(decision.detail)
-    except ValueError as error:
-        raise UndecodableError(f"limits: {error}") from error
 
 
 def links(db: Database) -> list[Link]:
@@ -146,10 +138,7 @@ def gpu_limit(db: Database) -> tuple[Decision, GpuLimit] | None:
     decision = in_force(db, EVERYTHING, "", LIMIT)
     if decision is None:
         return None
-    try:
-        limit = GpuLimit.from_json(decision.detail)
-    except ValueError as error:
-        raise UndecodableError(f"limit on GPU time: {error}") from error
+    limit = decoded_json(GpuLimit, decision.detail)
     return None if limit.gpu_seconds is None else (decision, limit)
 
 

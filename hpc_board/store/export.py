@@ -18,7 +18,7 @@ from hpc_board.store.rows import (
     reference_value,
     remarks_value,
 )
-from hpc_board.store.sqlite import Database, Row
+from hpc_board.store.sqlite import Row
 from hpc_board.store.task_rows import task_value
 
 _PAGE_BYTES = 4_000_000
@@ -163,7 +163,8 @@ class ExportGateway:
         `rank` is its place in the standings, if any; `remarks` are those of its submission, as a value of the domain.
         """
         with self._file.reading() as db:
-            ranks = _ranks(db, chosen)
+            placed = db.query(_RANKS, {"user": chosen.user})
+            ranks = {row["run"]: (row["rank"], overlaps_above(row)) for row in placed}
         more = {"with_code": with_code, "with_output": with_output}
         for row in self._paged(_RUNS, _OF_RUNS, chosen, _with_values, more):
             rank, overlaps = ranks.get(row["run"], (None, None))
@@ -241,11 +242,6 @@ class ExportGateway:
             for each in found
             if (not chosen.tasks or each.task in chosen.tasks) and (not chosen.gpus or each.gpu in chosen.gpus)
         )
-
-
-def _ranks(db: Database, chosen: RunSelection) -> dict[int, tuple[int, bool]]:
-    """Return the rank of each ranked run, and whether its interval overlaps that of the one above."""
-    return {row["run"]: (row["rank"], overlaps_above(row)) for row in db.query(_RANKS, {"user": chosen.user})}
 
 
 def _with_values(row: Row) -> Row:

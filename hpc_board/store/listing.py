@@ -99,11 +99,6 @@ class RunQuery(msgspec.Struct, frozen=True):
     behind: RunPosition | None = None
     offset: int = 0
 
-    @property
-    def is_of_few(self) -> bool:
-        """Return whether an index finds all runs that may match."""
-        return any(each is not None for each in (self.user, self.task, self.submission, self.job))
-
 
 EVERY_RUN = RunQuery()
 
@@ -173,7 +168,7 @@ def _filters(query: RunQuery) -> Iterator[_Condition]:
         yield _NOTED, {"part": plain_text(query.note)}
     for number, word in enumerate(plain_text(query.words).split()[:_WORDS_MAX]):
         yield _WITH_WORD.format(word=f"word{number}"), {f"word{number}": word.replace("_", " ")}
-    if query.words and not query.is_of_few:
+    if query.words and {query.user, query.task, query.submission, query.job} == {None}:
         yield "runs.id > (SELECT MAX(id) FROM runs) - :searched", {"searched": SEARCHED_MAX}
     if query.user is not None:
         yield _OF_TEAM if query.user.startswith(GROUP) else "submissions.user = :user", {"user": query.user}

@@ -28,7 +28,6 @@ from hpc_board.domain.moderation import (
     Link,
 )
 from hpc_board.errors import InputError
-from hpc_board.model.names import suggestion
 from hpc_board.store import decisions, ranking, usage
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment, plain_text, time_text
@@ -111,7 +110,7 @@ SELECT * FROM log
     ),
 )
 
-_PARTICIPANTS = "SELECT DISTINCT user FROM submissions LIMIT 100000"
+_USERS = "SELECT DISTINCT user FROM submissions"
 
 # Each name is found in an index after the previous name, without reading a user's submissions.
 _NEXT = """(
@@ -218,7 +217,8 @@ class ModerationGateway:
                 new.append(limits)
                 # Limits that stay as they are keep their decision.
                 if limits != known.get(each.subject, msgspec.structs.replace(each, ranked=None, other=None)):
-                    decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
+                    detail = msgspec.json.encode(limits).decode()
+                    decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=detail))
             return tuple(new)
 
     def links(self) -> tuple[Link, ...]:
@@ -234,7 +234,8 @@ class ModerationGateway:
     def set_gpu_limit(self, limit: GpuLimit, by_user: str, at: datetime) -> None:
         """Give the board this limit on GPU time."""
         with self._file.writing() as db:
-            decisions.decide(db, Decision(LIMIT, EVERYTHING, "", by_user, at, detail=limit.to_json()))
+            detail = msgspec.json.encode(limit).decode()
+            decisions.decide(db, Decision(LIMIT, EVERYTHING, "", by_user, at, detail=detail))
 
     def remove(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:
         """Take submissions out of the standings, all of them or none.
@@ -301,16 +302,10 @@ class ModerationGateway:
 
     # Users
 
-    def knows_user(self, user: str) -> bool:
-        """Return whether `user` has ever submitted."""
+    def users(self) -> list[str]:
+        """Return the users who have ever submitted."""
         with self._file.reading() as db:
-            return db.count("submissions", "user = ?", [plain_text(user)]) > 0
-
-    def nearest_user(self, user: str) -> str:
-        """Return a sentence that offers the participant with the nearest name to `user`; empty if none is near."""
-        with self._file.reading() as db:
-            names = [row["user"] for row in db.query(_PARTICIPANTS)]
-        return suggestion(user, names)
+            return [row["user"] for row in db.query(_USERS)]
 
     def people(self, *, limit: int, part: str) -> dict[str, datetime | None]:
         """Return users with submissions or decisions, by name, each with the time of the last submission.

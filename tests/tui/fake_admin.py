@@ -92,7 +92,7 @@ REMOVED = Remarks(
 LOG = (
     Decision(REMOVE, SUBMISSION, "15", "ada", NOW - DAY, "returns what an earlier call computed", number=14),
     Decision(BAN, USER, "eve", "ada", NOW - DAY, "floods the queue", (NOW + 2 * DAY).isoformat(), number=12),
-    Decision(LIMIT, BOARD, "vectoradd", "ada", NOW - 2 * DAY, detail=Limits(2, None).to_json(), number=10),
+    Decision(LIMIT, BOARD, "vectoradd", "ada", NOW - 2 * DAY, detail='{"ranked":2}', number=10),
     Decision("update", BOARD, "matmul", "carol", NOW - 3 * DAY, "a week more", number=7),
     Decision(START, "", "", "zoe", NOW - 4 * DAY, number=8),
     Decision(STOP, "", "", "zoe", NOW - 5 * DAY, "the cluster is down until Monday", number=6),

@@ -1,6 +1,6 @@
 """The JSON of moderation: limits, the audit log, and reruns."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
 
@@ -38,32 +38,18 @@ class LimitsView(View, frozen=True):
         cls, board: str, limits: Limits, decision: Decision | None = None, *, all_periods: bool = False
     ) -> "LimitsView":
         """Return the object of a board's limits, with the decision that set them, if given."""
-        return cls(
-            board=one_line(board),
-            ranked=limits.ranked,
-            other=limits.other,
-            gpu_seconds=None,
-            per=None if all_periods else str(limits.per),
-            user=one_line(limits.user) or None,
-            role=limits.role and str(limits.role),
-            by=UNSET if decision is None else one_line(decision.by_user),
-            at=UNSET if decision is None else moment(decision.at),
-        )
+        per = None if all_periods else str(limits.per)
+        return view_of(cls, limits, board=one_line(board), gpu_seconds=None, per=per, **_set_by(decision))
 
     @classmethod
     def of_gpus(cls, limit: GpuLimit, decision: Decision | None = None) -> "LimitsView":
         """Return the object of the limit on GPU time, with the decision that set it, if given."""
-        return cls(
-            board=None,
-            ranked=None,
-            other=None,
-            gpu_seconds=limit.gpu_seconds,
-            per=str(limit.per),
-            user=None,
-            role=None,
-            by=UNSET if decision is None else one_line(decision.by_user),
-            at=UNSET if decision is None else moment(decision.at),
-        )
+        return view_of(cls, limit, board=None, ranked=None, other=None, user=None, role=None, **_set_by(decision))
+
+
+def _set_by(decision: Decision | None) -> dict[str, Any]:
+    by, at = (UNSET, UNSET) if decision is None else (one_line(decision.by_user), moment(decision.at))
+    return {"by": by, "at": at}
 
 
 class LinkView(View, frozen=True):

@@ -672,20 +672,17 @@ def _queue_news(row: QueueRow, source: str) -> JobStatus:
     reason = one_line(row.reason, 120)
     waits = state is JobState.PENDING
     words = one_line(row.state, 40)
+    attempt = f", restart {row.restarts}" if row.restarts else ""
     return JobStatus(
         state=state,
         job_id=row.job_id,
         reason=pending_reason_text(reason) if waits else "",
         node=one_line(row.node, 120),
-        source=f"{source}: {words}" + (f" ({reason})" if reason not in ("", "None") else "") + _attempt(row),
+        source=f"{source}: {words}" + (f" ({reason})" if reason not in ("", "None") else "") + attempt,
         expected_start=row.start if waits else None,
         restarts=row.restarts,
         launch_failed=reason in _LAUNCH_FAILURES,
     )
-
-
-def _attempt(row: QueueRow) -> str:
-    return f", restart {row.restarts}" if row.restarts else ""
 
 
 def _account_news(job: JobKey, rows: Sequence[AccountRow], source: str) -> JobStatus:

@@ -49,7 +49,7 @@ from hpc_board.report.run_table import runs_table
 from hpc_board.report.runs import run_report, run_summary
 from hpc_board.store import Store, decisions, submissions
 from hpc_board.store.listing import RunQuery
-from hpc_board.store.row_values import time_text
+from hpc_board.store.row_values import UndecodableError, decoded_json, time_text
 from hpc_board.store.runners import NewRunner
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
@@ -228,8 +228,8 @@ def test_a_limit_of_a_user_overrides_that_of_the_role_and_this_that_of_all() -> 
 
 @pytest.mark.parametrize("text", ["[]", "3", '{"ranked": -1}', '{"ranked": true}', '{"other": "5"}', "{"])
 def test_limits_that_nobody_wrote_are_not_read(text: str) -> None:
-    with pytest.raises(ValueError, match=r"Expected|truncated"):
-        Limits.from_json(text)
+    with pytest.raises(UndecodableError, match=r"Expected|truncated"):
+        decoded_json(Limits, text)
 
 
 # Limits on a board
