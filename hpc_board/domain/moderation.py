@@ -148,7 +148,7 @@ class Sender(msgspec.Struct, frozen=True):
 
 
 NO_SENDER = Sender(Role.NONE, is_bound=False)
-"""The sender of reruns and milestones: the rules of a board do not bind them, and nobody joins or leaves a team."""
+"""The sender of reruns and milestones: the rules of a board do not bind them, and they change no team."""
 
 
 def limits_for(limits: Collection[Limits], user: str, role: Role) -> tuple[Limits, ...]:
