@@ -55,6 +55,14 @@ _OF_OWN_TEAM = "task = :task AND team = (SELECT team FROM teams WHERE task = :ta
 
 _USERS = "SELECT user FROM submissions WHERE task = :task UNION SELECT user FROM teams WHERE task = :task"
 
+# Those without a team whose first submission in time came after a freeze.
+_NEW_USERS = """
+SELECT user FROM submissions
+ WHERE task = :task AND id NOT IN (SELECT submission FROM late)
+   AND user NOT IN (SELECT user FROM teams WHERE task = :task)
+ GROUP BY user HAVING MIN(submitted_at) > :freeze_at
+"""
+
 _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_version = ? GROUP BY gpu ORDER BY gpu"
 
 
@@ -203,11 +211,15 @@ def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sen
 def _set_teams(db: Database, new: NewChange, before: BoardOptions | None) -> None:
     """Set the team of each user with submissions to a board, and of each sender; a deleted board has none.
 
-    With the same teams as `before`, it is set for those alone who manage the board now and did not, or the reverse: the
-    groups of others may have ended.
+    With the same teams as `before`, it is set for those alone who manage the board now and did not, or the reverse, and
+    for those who first submitted during a freeze that ends: the groups of others may have ended.
     """
     from hpc_board.store import ranking
 
+    joining: set[str] = set()
+    if before is not None and before.freeze_at is not None and new.options.freeze_at is None:
+        frozen = {"task": new.name, "freeze_at": time_text(before.freeze_at)}
+        joining = {row["user"] for row in db.query(_NEW_USERS, frozen)}
     for user in _users(db, new.name) | new.senders.keys():
         sender = new.senders.get(user, NO_SENDER)
         who = user, sender.groups, sender.role
@@ -215,6 +227,7 @@ def _set_teams(db: Database, new: NewChange, before: BoardOptions | None) -> Non
             before is None
             or new.task is None
             or before.teams != new.options.teams
+            or user in joining
             or before.managed_by(*who) != new.options.managed_by(*who)
         ):
             ranking.set_team(db, new.name, user, new.options.team_of(*who))

@@ -196,15 +196,18 @@ def test_managers_of_a_board_are_members_of_no_team(place: Recorded, monkeypatch
     assert rows(place) == [(1, "@red", ["ada", "carl"])]
 
 
-def test_after_a_freeze_no_submission_changes_a_team(place: Recorded) -> None:
+def test_after_a_freeze_no_submission_changes_a_team_and_its_end_adds_the_new_members(
+    place: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent(place, "ada", 1e-6)
-    update(place, "--freeze", "2020-01-01")
+    sent(place, "grace", 2e-6)
+    in_groups(monkeypatch, {"red": ("bob", "carl", "grace"), "blue": ("ada", "eve")})
+    update(place, "--freeze", "2026-05-02")
     for user, group in (("ada", "blue"), ("dan", "red"), ("carl", "red")):
         submit(place, user, frozenset({group}))
-    assert rows(place, ADMIN) == [(1, "@red", ["ada", "bob"])]
+    assert rows(place, ADMIN) == [(1, "@red", ["ada", "bob"]), (2, "grace", [])]
     update(place, "--freeze", "none")
-    submit(place, "carl", frozenset({"red"}))
-    assert rows(place) == [(1, "@red", ["ada", "bob", "carl"])]
+    assert rows(place) == [(1, "@red", ["ada", "bob", "carl"]), (2, "grace", [])]
 
 
 def test_a_late_submission_changes_no_team_and_a_group_that_has_ended_keeps_its_extension(
