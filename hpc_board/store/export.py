@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
+from hpc_board.domain.roles import GROUP
 from hpc_board.model.task import Task
+from hpc_board.store.boards import pseudonym_key
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.readers import PSEUDONYM_DIGITS, digest
 from hpc_board.store.row_values import decoded, moment, optional_time_text
 from hpc_board.store.rows import (
     cases_value,
@@ -187,15 +190,13 @@ class ExportGateway:
                 (found,) = [(moment(row["added_at"]), task_value(row)) for row in db.rows("tasks", _TASK, key)]
             yield found
 
-    def pseudonyms(self) -> dict[str, str]:
-        """Return a name for each user and team, which tells no more than the order of their first submissions."""
+    def pseudonyms(self) -> Callable[[str], str]:
+        """Return a function for the pseudonym of a user or team, the same in all exports and that of no leaderboard."""
         with self._file.reading() as db:
-            users = db.query("SELECT user FROM submissions GROUP BY user ORDER BY MIN(id)")
-            teams = db.query(
-                "SELECT team FROM teams JOIN submissions USING (user, task) GROUP BY team ORDER BY MIN(submissions.id)"
-            )
-            names = {row["user"]: f"user-{number}" for number, row in enumerate(users, start=1)}
-            return names | {row["team"]: f"team-{number}" for number, row in enumerate(teams, start=1)}
+            key = pseudonym_key(db)
+        return lambda name: (
+            f"{'team' if name.startswith(GROUP) else 'user'}-{digest(key, None, name)[:PSEUDONYM_DIGITS]}"
+        )
 
     def _paged(
         self,

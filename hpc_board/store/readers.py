@@ -17,7 +17,7 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import time_text
 from hpc_board.store.sqlite import Database, Row
 
-_PSEUDONYM_DIGITS = 8
+PSEUDONYM_DIGITS = 8
 
 # A milestone is its author's, and no result of a participant.
 _WITHHELD = """
@@ -163,11 +163,15 @@ class Reader(msgspec.Struct, frozen=True):
         return None if bounds is None else bounds.scope
 
     def _digits(self, task: str, *names: str) -> str:
-        return self._digest(task, *names)[:_PSEUDONYM_DIGITS]
+        return self._digest(task, *names)[:PSEUDONYM_DIGITS]
 
     def _digest(self, task: str, *names: str) -> str:
-        message = msgspec.json.encode((self._scope(task), *names))
-        return hmac.digest(self.key.encode(), message, "sha256").hex()
+        return digest(self.key, self._scope(task), *names)
+
+
+def digest(key: str, scope: str | None, *names: str) -> str:
+    """Return the hash from which a pseudonym in a scope is made; that of exports is None."""
+    return hmac.digest(key.encode(), msgspec.json.encode((scope, *names)), "sha256").hex()
 
 
 class ReaderFile(DatabaseFile):

@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from io import TextIOWrapper
@@ -196,12 +196,11 @@ class Export(msgspec.Struct, frozen=True):
             for overall in self.competitions:
                 for each in overall.rows:
                     if self.chosen.user is None or each.user in overall.own:
-                        name = each.user if names is None else names.get(each.user, "user")
+                        name = each.user if names is None else names(each.user)
                         yield {**overall_cells(overall, each), "user": name}
             return
         for user, file_name, cells in self._of_users():
-            # A user whose first submission came a moment ago has no pseudonym.
-            yield cells if names is None else anonymous(cells, user, names.get(user, "user"), file_name)
+            yield cells if names is None else anonymous(cells, user, names(user), file_name)
 
     def _traces(self) -> Iterator[dict[str, Any]]:
         """Yield the traces of all runs with a verdict, of tasks with a definition."""
@@ -221,12 +220,12 @@ class Export(msgspec.Struct, frozen=True):
                 yield from traces(task, definition, row, self._cases(following, names))
             following = next(judged, None)
 
-    def _cases(self, row: Row, names: Mapping[str, str] | None) -> Iterator[Case]:
+    def _cases(self, row: Row, names: Callable[[str], str] | None) -> Iterator[Case]:
         """Yield the cases of a run, whose messages are anonymous if there are `names` for users."""
         for case in row["cases"]:
             cells: dict[str, Value] = {"message": case.message}
             if names is not None:
-                cells = anonymous(cells, row["user"], names.get(row["user"], "user"), row["file_name"])
+                cells = anonymous(cells, row["user"], names(row["user"]), row["file_name"])
             yield dataclasses.replace(case, message=str(cells["message"]))
 
     def _of_users(self) -> Iterator[tuple[str, str, dict[str, Value]]]:

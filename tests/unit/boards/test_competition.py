@@ -89,7 +89,7 @@ def test_a_competition_ranks_its_users_over_all_boards_by_its_own_score(place: R
     assert [remark in text for text in texts] == [True, False]
 
 
-def test_an_anonymous_export_of_overall_standings_has_numbers_of_teams(
+def test_an_anonymous_export_of_overall_standings_has_pseudonyms_of_teams(
     place: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_groups(monkeypatch, {"red": ("bob", "eve")})
@@ -98,7 +98,7 @@ def test_an_anonymous_export_of_overall_standings_has_numbers_of_teams(
     for name in "abc":
         assert call(place, ADMIN, "update", name, "--team", "@red").exit_code == 0
     anonymous = call(place, ADMIN, *EXPORT, "jsonl", "--what", "overall", "--anonymous").stdout
-    assert {json.loads(line)["user"] for line in anonymous.splitlines()} == {"user-1", "team-1"}
+    assert {json.loads(line)["user"][:5] for line in anonymous.splitlines()} == {"user-", "team-"}
     own = call(place, "bob", "export", "--format", "jsonl", "--what", "overall").stdout
     assert json.loads(own)["user"] == "@red"
 
@@ -122,7 +122,7 @@ def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_pa
     own = call(place, "bob", "export", "--format", "jsonl", "--what", "overall").stdout
     assert [json.loads(line)["user"] for line in own.splitlines()] == ["bob"]
     anonymous = call(place, ADMIN, *EXPORT, "jsonl", "--what", "overall", "--anonymous").stdout
-    assert {json.loads(line)["user"] for line in anonymous.splitlines()} == {"user-1", "user-2"}
+    assert {json.loads(line)["user"][:5] for line in anonymous.splitlines()} == {"user-"}
     (found,) = json.loads(call(place, ADMIN, *EXPORT, "json").stdout)["competitions"]
     assert found == overall(place, ADMIN)
     page = call(place, ADMIN, *EXPORT, "html").stdout
