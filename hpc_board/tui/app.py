@@ -751,8 +751,10 @@ class BoardApp(App[None]):
             target.file.unlink()
         if fault is not None:
             self._notify_warning(f"{fault.message} {fault.hint}")
-            return
-        if not target.watched and not is_unsaved:
+        elif is_unsaved:
+            hint = "An editor that returns at once needs an option, as in `code --wait`."
+            self._notify_warning(f"{target.file} was not changed, and is removed. {hint}")
+        elif not target.watched:
             self._open_submit(targets.Submit(target.task, target.gpus, target.mode, target.file))
 
     @on(SideChosen)

@@ -235,6 +235,9 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
         await press(pilot, "r", "e")
         assert isinstance(pilot.app.screen, RunsScreen)
         assert (edited, list(tmp_path.iterdir())) == ([copy], [])
+        (told,) = pilot.app._notifications
+        assert told.message.startswith("kernel-run7.py was not changed, and is removed.")
+        pilot.app.clear_notifications()
         saves = True
         edited.clear()
         await press(pilot, "e")
