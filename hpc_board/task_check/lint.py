@@ -325,7 +325,7 @@ def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, min(math.isqrt(number), 10**6) + 1))
 
 
-_RAISES = "Fix the exception; the traceback shows the line."
+_RAISES = "Correct the key of task.yml or the function that it names; a traceback shows the line."
 _UNUSABLE = "Correct reference.py, then check the task again."
 _MODULE_ERROR = "ModuleNotFoundError: "
 _MODULE_LACKS = "Install the module in this Python, choose another one with --python, or correct the import."

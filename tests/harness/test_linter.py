@@ -368,6 +368,32 @@ def test_a_template_that_prepares_fixed_inputs_is_called_with_several_seeds() ->
 def test_fixed_inputs_that_a_task_does_not_make_are_an_error() -> None:
     found = checked(SOUND, prepare=("weight",))
     assert "hpc_board.prepare names 'weight', but the inputs have the parts [0, 1" in found.findings[0].message
+    assert "Traceback" not in found.findings[0].message
+
+
+def test_fixed_inputs_whose_shapes_depend_on_the_seed_are_an_error() -> None:
+    skip_without("numpy")
+    reference = """
+import numpy as np
+
+def generate_input(size, seed):
+    return np.random.default_rng(seed).random(size), np.ones(1 + seed % 7)
+
+def ref_kernel(data):
+    return data[0] * data[1].mean()
+
+def check_implementation(data, output):
+    return bool(np.allclose(output, ref_kernel(data), rtol=1e-12, atol=0)), "wrong"
+"""
+    found = checked(reference, prepare=(1,))
+    assert "hpc_board.prepare names inputs whose shapes depend on the seed" in said(found, "raises")
+
+
+def test_minimal_work_with_other_arguments_is_an_error_without_lines_of_the_judge() -> None:
+    found = checked(SOUND + "\ndef minimal_work(rows):\n    return 8, 8\n")
+    message = said(found, "raises")
+    assert "the task's minimal_work fails: TypeError: minimal_work() got an unexpected keyword argument" in message
+    assert "Traceback" not in message
 
 
 def test_a_template_with_the_bits_of_the_reference_has_no_margin() -> None:

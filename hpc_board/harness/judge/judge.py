@@ -744,11 +744,11 @@ _BEFORE_TASK = ("hpc_board", "importlib")
 
 
 def _from_task_on(error: BaseException) -> TracebackType | None:
-    """Return the traceback from the first frame of the task's code on; the whole one if it has none."""
+    """Return the traceback from the first frame of the task's code on; None if it has none."""
     step = error.__traceback__
     while step is not None and _module_of(step).partition(".")[0] in _BEFORE_TASK:
         step = step.tb_next
-    return step or error.__traceback__
+    return step
 
 
 def _module_of(step: TracebackType) -> str:
@@ -778,10 +778,11 @@ def failed(step: str, error: BaseException, device: str, other_python: str = "")
     if device == "cpu" and asks_for_gpu(error):
         message = f"{NEEDS_GPU}: {step}: {message_of(error).partition('. ')[0].partition(chr(10))[0]}"
         return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
-    text = "".join(traceback.format_exception(type(error), error, _from_task_on(error)))
+    frames = _from_task_on(error)
+    text = "".join(traceback.format_exception(type(error), error, frames)) if frames is not None else ""
     if fault(error) is Verdict.OUT_OF_MEMORY:
         step += ", out of memory"
-    message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
+    message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}".rstrip()
     verdict = Verdict.TASK_ERROR
     if device != "cpu":
         if type(error).__name__ == "OutOfMemoryError":

@@ -178,6 +178,11 @@ class _Linter:
             repeatable, seeded = payload.same(first, again), not payload.same(first, other)
             checked = replace(checked, repeatable=repeatable, seeded=seeded, steady=len(self._shapes) == 1)
             yield checked
+            if self._job.rules.prepare and self._fixed_shapes(case, seed) != self._fixed_shapes(case, other_seed):
+                message = (
+                    "hpc_board.prepare names inputs whose shapes depend on the seed: those of one seed fit no others"
+                )
+                raise CallFailed(Verdict.TASK_ERROR, message)
             if self._prober is None or not repeatable:
                 self._judge.send({"type": "forget"})
                 return
@@ -274,6 +279,16 @@ class _Linter:
         judge_answer(self._judge, Filled, deadline, late)
         self._shapes.add(payload.shapes(descriptor))
         return descriptor
+
+    def _fixed_shapes(self, case: _Case, seed: int) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the fixed inputs of a case and a seed."""
+        with ExitStack() as held:
+            room = os.memfd_create("fixed", os.MFD_CLOEXEC)
+            held.callback(os.close, room)
+            self._judge.send({"type": "fix", "case": dict(case), "seed": seed}, [room])
+            late = f"the task did not generate the fixed inputs within {self._judge_seconds:g} s"
+            judge_answer(self._judge, Filled, time.monotonic() + self._judge_seconds, late)
+            return payload.shapes(room)
 
     def _opinion(self, group: str, output: int) -> tuple[str, str]:
         """Return the judge's verdict of an output of the last call, with its message."""
