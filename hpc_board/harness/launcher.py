@@ -261,7 +261,8 @@ class Processes:
         worker.imports_submission = what == "submission"
         worker.send({"type": "import"})
         answer = worker_answer(worker, ("loaded", "raised"), deadline, late)
-        worker.prepares = isinstance(answer, Loaded) and answer.prepares and worker.imports_submission
+        may_prepare = bool(self._job.rules.prepare) and worker.imports_submission
+        worker.prepares = may_prepare and isinstance(answer, Loaded) and answer.prepares
         self._may_compile = self._may_compile and not worker.imports_submission
 
     def _await_device(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:

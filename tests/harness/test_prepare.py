@@ -7,6 +7,7 @@ import pytest
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
 from tests.harness.compiling import kernel, needs_gcc
+from tests.harness.evaluations import ARRAYS as NUMPY
 from tests.harness.evaluations import QUICK, Evaluation, a_task, evaluate
 
 SCALED = """
@@ -116,6 +117,16 @@ def custom_kernel(data, state):
     (values,), (weight, number) = data, state
     return [weight * x for x in values] + [number]
 """,
+    "inputs of an earlier call": """
+SEEN = []
+def prepare(weight, number):
+    SEEN.clear()
+    return weight, number
+def custom_kernel(data, state):
+    (values,), (weight, number) = data, state
+    SEEN.append(values)
+    return [weight * x for x in SEEN[0]] + [number]
+""",
     "the state that a call has changed": """
 def prepare(weight, number):
     return [weight, number]
@@ -143,6 +154,22 @@ def test_inputs_may_be_a_named_tuple(tmp_path: Path, submission: str) -> None:
     named = named.replace("return output == ", "assert data.w\n    return output == ")
 
     done = evaluate(tmp_path, submission, a_task(named, prepare=(1, 2), limits=QUICK), Mode.TEST)
+
+    assert done.result.verdict is Verdict.PASS, done.result.message
+
+
+def test_a_worker_that_claims_to_prepare_inputs_of_a_task_without_fixed_ones_gains_nothing(tmp_path: Path) -> None:
+    claims = """
+import sys
+step = sys._getframe()
+while "worker" not in step.f_locals:
+    step = step.f_back
+step.f_locals["worker"].prepare = print
+def custom_kernel(data):
+    return 2 * data
+"""
+
+    done = evaluate(tmp_path, claims, a_task(NUMPY), Mode.TEST)
 
     assert done.result.verdict is Verdict.PASS, done.result.message
 
