@@ -8,6 +8,7 @@ from textual.pilot import Pilot
 
 from hpc_board.domain.run import RunState
 from hpc_board.errors import SchedulerError
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Log, Result
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens import watch
@@ -43,7 +44,8 @@ class WithReports(FakeBoard):
             return None
         build = "submission.cu(12): warning #177-D: variable was declared but never referenced\n" * 3
         profile = "".join(f"{name:<40} {value:>8} %\n" for name, value in (("SM throughput", 83), ("DRAM", 41)))
-        return replace(told, build=Log(build), profile=Log(profile))
+        kernels = Kernel(0, "vectoradd_kernel<float4>", 2, 9_300), Kernel(0, "fill_kernel", 1, 2_100)
+        return replace(told, build=Log(build), profile=Log(profile), kernels=kernels)
 
 
 @SIZES
