@@ -41,7 +41,9 @@ def code_diff(submissions: "Submissions", one: int, other: int, context: int = C
         files = [submissions.code(number) for number in numbers]
     except Refused as error:
         return CodeDiff(None, f"You may not read both files: {error.message}")
-    older, newer = ((f"{number}/{one_line(name)}", data) for number, (name, data) in zip(numbers, files, strict=True))
+    older, newer = (
+        (f"submission-{number}/{one_line(name)}", data) for number, (name, data) in zip(numbers, files, strict=True)
+    )
     return text_diff(older, newer, context)
 
 

@@ -313,7 +313,7 @@ class Standings:
         if not (found.ranks or found.runs or user == self._context.user):
             raise InputError(
                 f'unknown user "{one_line(user, 80)}".{suggestion(user, self.users(limit=_USERS_MAX))}',
-                hint="`hpc-board show NAME --all` lists the users of a leaderboard.",
+                hint="`hpc-board show NAME --top all` lists the users of a leaderboard.",
             )
         return found
 

@@ -30,7 +30,9 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
         InputError: they are the same, their tasks or versions differ, or one of them has no times on a requested GPU.
     """
     if one.id == other.id:
-        raise InputError(f"submission {one.id} is given twice", hint="Compare it with another one.")
+        raise InputError(
+            f"both are submission {one.id}, which has one file", hint="Choose a run of another submission."
+        )
     if (one.task, one.task_version) != (other.task, other.task_version):
         kinds = "tasks" if one.task != other.task else f"versions of {one.task}"
         raise InputError(

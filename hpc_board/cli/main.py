@@ -214,15 +214,15 @@ def completion(ctx: click.Context, shell: str | None) -> None:
 
 
 _COMMANDS = {
-    "Submit and follow": (
+    "Submit and watch": (
         ("submit", "submit:submit", "Submit a file for evaluation on one or more GPUs."),
         ("status", "status:status", "List your runs in flight and those that ended recently."),
         ("runs", "runs:runs", "List your runs, the newest first."),
         ("run", "runs:run", "Show one run: verdict, cases, times, machine, output."),
-        ("watch", "runs:watch", "Follow runs until they end, then show them."),
+        ("watch", "runs:watch", "Wait for runs to end and print their reports."),
         ("cancel", "runs:cancel", "Cancel your runs."),
         ("hold", "runners:hold", "Hold a GPU for your runs."),
-        ("release", "runners:release", "End runners, so that others get their GPUs."),
+        ("release", "runners:release", "Release GPUs that you hold."),
         ("poll", "runs:poll", "Update all runs in flight once and print the changes."),
     ),
     "Results": (
@@ -230,9 +230,9 @@ _COMMANDS = {
         ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
         ("history", "standings:history", "Show your times on a board over time."),
         ("feed", "standings:feed", "Show recent changes to the standings."),
-        ("compare", "standings:compare", "Compare two submissions."),
+        ("compare", "standings:compare", "Compare the files of two runs."),
         ("experiment", "experiment:experiment", "Compare two entrants by all their runs."),
-        ("code", "runs:code", "Print the file of a submission."),
+        ("code", "runs:code", "Print the file of a run."),
         ("note", "moderation:note", "Add a note to one of your submissions."),
         ("export", "export:export_own", "Export your runs as a table."),
     ),

@@ -47,6 +47,13 @@ class Number(click.ParamType[int]):
         return number
 
 
+class RowCount(Number):
+    """A number of rows from 1 to `most`; the word `all` becomes 0."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return 0 if value == "all" else super().convert(value, param, ctx)
+
+
 class Seconds(click.ParamType[float]):
     """A time-out in finite seconds, 0 or more; 0 does not wait."""
 
@@ -373,6 +380,16 @@ def submission_argument(name: str = "submission", metavar: str = "SUBMISSION", *
         type=SUBMISSION_NUMBER,
         shell_complete=submission_numbers,
     )
+
+
+submissions_option = click.option(
+    "--submission", "of_submissions", is_flag=True, help="Take numbers of submissions, as in `admin copies`."
+)
+
+
+def submission_of(board: "Board", number: int, *, of_submissions: bool) -> int:
+    """Return the number of the submission of a run, or that of the submission itself."""
+    return number if of_submissions else board.runs.get(number).submission
 
 
 def outcome_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

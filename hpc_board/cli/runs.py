@@ -26,7 +26,8 @@ from hpc_board.cli.options import (
     outcome_names,
     python_option,
     run_numbers,
-    submission_argument,
+    submission_of,
+    submissions_option,
     tags_option,
     task_names,
     timeout_option,
@@ -282,7 +283,7 @@ def _print_logs(board: Board, run: Run) -> None:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER, shell_complete=going_run_numbers)
 @timeout_option("Maximum time to wait, in seconds; the runs continue.")
 def watch(open_: Open, ids: tuple[int, ...], timeout_seconds: float | None, as_json: bool) -> None:
-    """Follow runs until they end, then show them.
+    """Wait for runs to end and print their reports.
 
     The exit code is that of `submit --wait`: 0 passed, 1 not passed, 3 no verdict, 4 timeout.
     """
@@ -342,12 +343,13 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         raise click.exceptions.Exit(errors[0].exit_code)
 
 
-@command("hpc-board code 7", "hpc-board code 7 -o kernel.py")
-@submission_argument()
+@command("hpc-board code 12", "hpc-board code 12 -o kernel.py", "hpc-board code --submission 7")
+@click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
+@submissions_option
 @click.option("-o", "--output", metavar="FILE", type=PATH, help="Write to FILE instead of stdout.")
 @force_option
-def code(open_: Open, submission: int, output: Path | None, force: bool, as_json: bool) -> None:
-    """Print the file of a submission.
+def code(open_: Open, *, id_: int, of_submissions: bool, output: Path | None, force: bool, as_json: bool) -> None:
+    """Print the file of a run.
 
     Admins may read all files, other users their own and those that a board
     publishes after its deadline (`create --show-code`).
@@ -355,6 +357,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
     if as_json and output is not None:
         raise click.UsageError("--json and --output are mutually exclusive.")
     board = open_()
+    submission = submission_of(board, id_, of_submissions=of_submissions)
     file_name, data = board.submissions.code(submission)
     if as_json:
         from hpc_board.report.views.runs import CodeView
@@ -362,6 +365,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
         print_json(CodeView(submission=submission, file_name=file_name, text=data.decode()))
         return
     if output is None:
+        remark(f"--- {file_name} of submission {submission} ---")
         print_file(data.decode())
         return
     write_file(output, data, force=force)

@@ -1,4 +1,4 @@
-"""`show`, `show-personal`, `history`, `feed` and `compare`: standings, scores over time, and two submissions."""
+"""`show`, `show-personal`, `history`, `feed` and `compare`: standings, scores over time, and two files."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from hpc_board.board import Board
 from hpc_board.cli.options import (
+    NUMBER,
     Number,
     Open,
+    RowCount,
     by_option,
     command,
     force_option,
@@ -19,7 +21,9 @@ from hpc_board.cli.options import (
     gpus_option,
     limit_option,
     plot_option,
-    submission_argument,
+    run_numbers,
+    submission_of,
+    submissions_option,
     task_names,
     user_names,
 )
@@ -56,9 +60,9 @@ _name_if_any = click.argument("name", shell_complete=task_names, required=False)
 _gpus = gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 _top = click.option(
     "--top",
-    type=Number(_ROWS_MAX),
+    type=RowCount(_ROWS_MAX),
     metavar="N",
-    help=f"Maximum number of rows; default: {_ROWS}, with --json all.",
+    help=f"Maximum number of rows, or `all`; default: {_ROWS}, with --json all.",
 )
 _from = click.option(
     "--from",
@@ -87,7 +91,7 @@ _version = click.option(
     "hpc-board show --user ada --by entrant",
     "hpc-board show --competition practice",
     sections={
-        "Rows": ("gpus", "top", "place", "all_users", "all_runs", "by", "rank"),
+        "Rows": ("gpus", "top", "place", "all_runs", "by", "rank"),
         "Other standings": ("version", "user", "competition", "versions"),
     },
 )
@@ -95,9 +99,8 @@ _version = click.option(
 @_gpus
 @_top
 @_from
-@click.option("--all", "all_users", is_flag=True, help="All rows.")
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only each user's best.")
-@by_option("What a row is: an account, or each of its entrants.")
+@by_option("One row for each account, or for each of its entrants.")
 @click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
 @_version
 @click.option(
@@ -112,7 +115,6 @@ def show(
     gpus: tuple[str, ...],
     top: int | None,
     place: int,
-    all_users: bool,
     all_runs: bool,
     by: str,
     rank: int | None,
@@ -128,14 +130,12 @@ def show(
     always shown. Rows without a rank are the task's reference and milestones. Without NAME, it lists the boards
     with their leaders.
     """
-    by_entrant, of_rows = by == By.ENTRANT, all_users or all_runs or top is not None or place > 1
+    by_entrant, of_rows = by == By.ENTRANT, all_runs or top is not None or place > 1
     of_page = of_rows or by_entrant
     if all_runs and by_entrant:
         raise click.UsageError("--by entrant and --all-runs are mutually exclusive.")
-    if all_users and top is not None:
-        raise click.UsageError("--top and --all are mutually exclusive.")
     if rank is not None and of_page:
-        raise click.UsageError("--rank cannot be combined with --top, --from, --by, --all or --all-runs.")
+        raise click.UsageError("--rank cannot be combined with --top, --from, --by or --all-runs.")
     if versions and (rank is not None or of_page or gpus or version):
         raise click.UsageError("--versions cannot be combined with other options.")
     if user is not None or competition is not None:
@@ -144,9 +144,8 @@ def show(
             if user is not None and name:
                 words = f"`hpc-board history {name} --user {user}` shows a user's runs on a leaderboard"
                 raise click.UsageError(f"--user cannot be combined with NAME; {words}.")
-            raise click.UsageError("--user can only be combined with --by, and --competition with --top or --all.")
-        limit = None if all_users or (as_json and top is None) else top or _ROWS
-        _print_named(open_(), user or "", By(by), competition, limit, as_json=as_json)
+            raise click.UsageError("--user can only be combined with --by, and --competition with --top.")
+        _print_named(open_(), user or "", By(by), competition, _limit(top, as_json=as_json), as_json=as_json)
         return
     if name is None:
         if versions or rank is not None or of_page or version:
@@ -162,8 +161,7 @@ def show(
         _print_rank(board, name, chosen, rank, version, as_json=as_json)
         return
     rows = Rows.RUNS if all_runs else Rows.ENTRANTS if by_entrant else Rows.USERS
-    everything = all_users or (as_json and top is None)
-    limit = None if everything else top or _ROWS
+    limit = _limit(top, as_json=as_json)
     pages = board.standings.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, rows, as_json=as_json)
     if version is None and not any(page.total for page in pages) and _standings_reset(board, name):
@@ -196,7 +194,7 @@ def show_personal(
     """
     board = open_()
     chosen = _gpu_names_of(board, name, gpus)
-    limit = None if as_json and top is None else top or _ROWS
+    limit = _limit(top, as_json=as_json)
     pages = board.standings.pages(name, chosen, version=version, rows=Rows.OWN, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, Rows.OWN, as_json=as_json)
 
@@ -261,6 +259,13 @@ def history(
     print_found(view, *chain.from_iterable(reports), as_json=as_json)
 
 
+def _limit(top: int | None, *, as_json: bool) -> int | None:
+    """Return the maximum number of rows by `--top`; None for all of them."""
+    if top is None:
+        return None if as_json else _ROWS
+    return top or None
+
+
 def _require_known(board: Board, user: str) -> None:
     """Require that a user, or the account of an entrant, has a rank or a run.
 
@@ -298,7 +303,7 @@ def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, 
         end = page.offset + len(page.rows)
         more = [f"Next: `--from {end + 1}`."] if end < page.total else []
         if rows in (Rows.USERS, Rows.ENTRANTS):
-            more.append("All: `--all`.")
+            more.append("All: `--top all`.")
         blocks += board_report(
             task,
             page,
@@ -444,9 +449,11 @@ def feed(
     "hpc-board compare 12 15 --diff",
     "hpc-board compare 12 15 --gpu H100 --json",
     "hpc-board compare 12 15 --plot cases.svg",
+    "hpc-board compare --submission 7 9 --diff",
 )
-@submission_argument("one")
-@submission_argument("other", "OTHER")
+@click.argument("one", metavar="ID", type=NUMBER, shell_complete=run_numbers)
+@click.argument("other", metavar="OTHER", type=NUMBER, shell_complete=run_numbers)
+@submissions_option
 @gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
 @click.option("--diff", is_flag=True, help="Also print the unified diff of the files.")
 @plot_option
@@ -456,28 +463,31 @@ def compare(
     *,
     one: int,
     other: int,
+    of_submissions: bool,
     gpus: Sequence[str],
     diff: bool,
     plot: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Compare two submissions.
+    """Compare the files of two runs.
 
-    Prints the change from the older submission to the newer in each case and
-    its 95 % confidence interval, or "within noise" if the interval includes
-    no difference. For two profiles, it prints the metrics of each kernel.
+    Prints the change from the older file to the newer in each case and its
+    95 % confidence interval, or "within noise" if the interval includes no
+    difference: on each GPU to which both were submitted. For two profiles,
+    it prints the metrics of each kernel.
     """
     from hpc_board.board.code_diff import code_diff
     from hpc_board.report.comparisons import comparison_plot, comparison_report
 
     board = open_()
     refresh(board)
+    one, other = (submission_of(board, number, of_submissions=of_submissions) for number in (one, other))
     found = board.submissions.compare(one, other, gpus)
     code = code_diff(board.submissions, one, other) if diff else None
     if plot is not None:
         plots = [drawn for each in found if (drawn := comparison_plot(each.runs, each.comparison))]
-        write_plot(plot, plots, force=force, nothing="the submissions have no common benchmark case")
+        write_plot(plot, plots, force=force, nothing="the runs have no common benchmark case")
     if as_json:
         from hpc_board.report.views.standings import ComparisonsView, ComparisonView
 

@@ -1,4 +1,4 @@
-"""A comparison of two submissions."""
+"""A comparison of the files of two runs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Bar, Bars, Block, Column, Heading, Paragraph, Tone, table
 from hpc_board.report.kernels import kernel_table
 from hpc_board.report.plots import Axis, Kind, Plot, Series
-from hpc_board.report.run_words import short_specs
+from hpc_board.report.run_words import short_specs, verdict_text
 
 _REFERENCE_DIFFERS = 0.05
 _NAME_MAX = 20
@@ -39,7 +39,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         tones=tuple(_change_tone(each) for _, each in rows),
     )
     cases = f" (case: {specs.names})" if specs.names else ""
-    names = [f"{each.submission} ({one_line(f'{each.file_name} by {each.user}'.lstrip())})" for each in runs]
+    names = [f"run {each.id} ({one_line(f'{each.file_name} by {each.user}'.lstrip())})" for each in runs]
     pairs = kernel_pairs((results[0], results[1]))
     return (
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
@@ -58,12 +58,12 @@ def _change_tone(difference: Difference) -> Tone:
 
 
 def _file_names(runs: Sequence[Run]) -> tuple[str, str]:
-    """Return the names of the files of two runs, with the numbers of their submissions if the names are equal.
+    """Return the names of the files of two runs, with their numbers if the names are equal.
 
-    The file of an anonymous user has no name but its submission.
+    The file of an anonymous user has no name but its run.
     """
-    one, other = (one_line(run.file_name, _NAME_MAX) or f"submission {run.submission}" for run in runs)
-    return (one, other) if one != other else (f"{one} {runs[0].submission}", f"{other} {runs[1].submission}")
+    one, other = (one_line(run.file_name, _NAME_MAX) or f"run {run.id}" for run in runs)
+    return (one, other) if one != other else (f"{one} {runs[0].id}", f"{other} {runs[1].id}")
 
 
 def _bars(files: tuple[str, str], comparison: Comparison, specs: Sequence[str]) -> Iterator[Bars]:
@@ -81,11 +81,11 @@ def _bars(files: tuple[str, str], comparison: Comparison, specs: Sequence[str]) 
 
 
 def comparison_plot(runs: Sequence[Run], comparison: Comparison) -> Plot | None:
-    """Return bars of both times in each case, relative to the first submission; None without a common case.
+    """Return bars of both times in each case, relative to the first run; None without a common case.
 
     The interval is that of the ratio.
     """
-    cases, pair = comparison.cases, [each.submission for each in runs]
+    cases, pair = comparison.cases, [each.id for each in runs]
     if not cases:
         return None
     specs = short_specs(case.spec for case in cases).texts
@@ -99,14 +99,14 @@ def comparison_plot(runs: Sequence[Run], comparison: Comparison) -> Plot | None:
         Kind.BARS,
         tuple((index + 0.3, 1.0) for index in range(len(cases))),
         Tone.QUIET,
-        f"submission {pair[0]}",
+        f"run {pair[0]}",
         texts=tuple(f"{spec}: {duration_text(each.one_ns)}" for spec, each in zip(specs, differences, strict=True)),
     )
     other_bars = Series(
         Kind.BARS,
         tuple((index + 0.7, ratio) for index, ratio in enumerate(ratios)),
         Tone.GOOD,
-        f"submission {pair[1]}",
+        f"run {pair[1]}",
         bounds=tuple((ratio / spread, ratio * spread) for ratio, spread in zip(ratios, spreads, strict=True)),
         texts=tuple(
             f"{spec}: {duration_text(each.other_ns)}, {each.text}"
@@ -114,11 +114,11 @@ def comparison_plot(runs: Sequence[Run], comparison: Comparison) -> Plot | None:
         ),
     )
     return Plot(
-        f"{one_line(runs[0].task)} on {one_line(runs[0].gpu)}: time of each case, relative to submission {pair[0]}",
+        f"{one_line(runs[0].task)} on {one_line(runs[0].gpu)}: time of each case, relative to run {pair[0]}",
         Axis(0.0, len(cases), tuple((index + 0.5, spec) for index, spec in enumerate(specs))),
         Axis(0.0, 1.2 * high, ticks),
         (other_bars, one_bars),
-        f"Submission {pair[1]}, relative to submission {pair[0]}: "
+        f"Run {pair[1]}, relative to run {pair[0]}: "
         + "; ".join(f"{spec}: {each.text}" for spec, each in zip(specs, differences, strict=True)),
     )
 
@@ -151,16 +151,16 @@ def _busy_processors(result: Result) -> float:
 def _caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
     for run, result in zip(runs, results, strict=True):
         if run.verdict != "pass":
-            yield Paragraph(f"Submission {run.submission} did not pass: {result.verdict}.", Tone.BAD)
+            yield Paragraph(f"Run {run.id} did not pass: {verdict_text(result.verdict)}.", Tone.BAD)
         throttled = sum(bool(case.timing and case.timing.throttled) for case in result.cases)
         if throttled:
-            words = f"Throttled GPU: its clocks were lower in {throttled} cases of submission {run.submission}."
+            words = f"Throttled GPU: its clocks were lower in {throttled} cases of run {run.id}."
             yield Paragraph(words, Tone.UNSURE)
     loads = zip(map(_busy_processors, results), runs, strict=True)
-    if busy := [(figures(used, 2), str(run.submission)) for used, run in loads if used >= BUSY_PROCESSORS]:
-        used, submissions = map(" and ".join, zip(*busy, strict=True))
-        of_runs, their = ("runs of submissions", "their") if len(busy) > 1 else ("run of submission", "its")
-        words = f"Busy machine: other work used {used} processors in the {of_runs} {submissions}; {their} times are"
+    if busy := [(figures(used, 2), str(run.id)) for used, run in loads if used >= BUSY_PROCESSORS]:
+        used, numbers = map(" and ".join, zip(*busy, strict=True))
+        of_runs, their = ("runs", "their") if len(busy) > 1 else ("run", "its")
+        words = f"Busy machine: other work used {used} processors in {of_runs} {numbers}; {their} times are"
         yield Paragraph(f"{words} less certain.", Tone.UNSURE)
     if comparison.reference is not None and abs(comparison.reference - 1) > _REFERENCE_DIFFERS:
         factor = max(comparison.reference, 1 / comparison.reference)
@@ -168,8 +168,8 @@ def _caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
         nodes = {run.status.node for run in runs}
         what = "Machines differ" if len(nodes) == 2 and all(nodes) else "Conditions differed"
         yield Paragraph(
-            f"{what}: the task's reference took {ratio_text(factor)} as long in the run of submission "
-            f"{slower.submission}; a change of up to that size may not come from the code.",
+            f"{what}: the task's reference took {ratio_text(factor)} as long in run {slower.id}; "
+            f"a change of up to that size may not come from the code.",
             Tone.UNSURE,
         )
     if any(run.emulated for run in runs):

@@ -8,7 +8,7 @@ import msgspec
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Result, Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import HIDDEN, Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.explanations import Meaning, failed_case, state_meaning, verdict_meaning
 from hpc_board.report.formatting import telling_line
@@ -56,11 +56,12 @@ def _meaning(run: Run, failed: Case | None, device: Device) -> Meaning:
 
 
 def _commands(run: Run, failed: Case | None, device: Device) -> tuple[str, ...]:
-    """Return the commands that judge the same file on the user's machine."""
+    """Return the commands that judge the same file on the user's machine, which has no hidden cases."""
     mode = run.mode if failed is not None and failed.phase != "test" else Mode.TEST
     # Another name than the file's own, which is likely to be there.
     file = f"run{run.id}{PurePath(one_line(run.file_name)).suffix}"
     judge = ["hpc-board", "task", "test", run.task, "--submission", file, "--mode", str(mode)]
     if device is not Device.CPU:
         judge += ["--device", str(device)]
-    return (f"hpc-board code {run.submission} -o {shlex.quote(file)}", shlex.join(judge))
+    fetch = f"hpc-board code {run.id} -o {shlex.quote(file)}"
+    return (fetch,) if failed is not None and failed.spec.startswith(HIDDEN) else (fetch, shlex.join(judge))

@@ -62,13 +62,13 @@ def test_no_command_answer_or_page_tells_others_a_result_after_the_freeze_or_a_n
     service = Served(board.folder, monkeypatch, advancing=False)
     opened = replace(board, served=service)
     own = [
-        *("show scan --all", "show scan --all-runs --json", "show scan --rank 1", "feed --limit 100 --json"),
+        *("show scan --top all", "show scan --all-runs --json", "show scan --rank 1", "feed --limit 100 --json"),
         *("runs --all --limit 200", "runs --all --limit 200 --json", "run {before}", "run {after}", "code {after}"),
         *("history scan --user mallory", "show --user mallory", "compare {best} {before}", "compare {best} {after}"),
     ]
     told: dict[str, str] = {}
     try:
-        of_dean = opened.run("dean", "show", "scan", "--all").stdout
+        of_dean = opened.run("dean", "show", "scan", "--top", "all").stdout
         sent = answer_texts(monkeypatch)
         commands = [("ada", argv, board.settings, None) for argv in own]
         for user, argv, settings, width in (*commands, *every_command(served=True)):
@@ -81,7 +81,7 @@ def test_no_command_answer_or_page_tells_others_a_result_after_the_freeze_or_a_n
 
     assert "@mallory (mallory, mallory-2)" in of_dean
     assert _RESULT.search(of_dean), of_dean
-    assert "18.1 µs" in told["show scan --all"]
+    assert "18.1 µs" in told["show scan --top all"]
     assert sent
     for words, text in (*told.items(), ("html", page.stdout), *(("page", text) for text in _every_page(board))):
         assert not _RESULT.search(text), (words, text)

@@ -100,7 +100,7 @@ MISTAKES = (
     "admin detect --cluster",
     "admin detect --cluster 'a b'",
     "show scan --versions --rank 1",
-    "show scan --all --top 3",
+    "show scan --all",
     "task check --json=3 scan",
     "admin check --at-once 3",
     "admin check --each-node --no-job",

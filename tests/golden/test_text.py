@@ -69,9 +69,9 @@ CASES = (
     Case(
         "compare",
         [
-            "compare {submission_best} {submission_first} --diff",
-            "compare {submission_narrow_ada} {submission_narrow_bob}",
-            "compare {submission_histo_bob} {submission_histo_cyd} --diff",
+            "compare {best} {first} --diff",
+            "compare {narrow_ada} {narrow_bob}",
+            "compare --submission {submission_histo_bob} {submission_histo_cyd} --diff",
         ],
     ),
     Case("boards", ["update open_sort --history", "create mine drafts/course --dry-run"], "cyd"),

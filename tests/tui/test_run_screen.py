@@ -481,7 +481,7 @@ async def test_one_key_leads_from_a_failed_case_to_the_editor(tmp_path: Path, mo
         assert "$ hpc-board task test vectoradd --submission run38.py --mode test" in text
         await press(pilot, "y")
         assert pilot.app.clipboard.splitlines() == [
-            "hpc-board code 19 -o run38.py",
+            "hpc-board code 38 -o run38.py",
             "hpc-board task test vectoradd --submission run38.py --mode test --device cuda",
         ]
         await press(pilot, "e")

@@ -164,9 +164,9 @@ def test_overall_standings_are_cut_like_those_of_a_board(place: Recorded) -> Non
         measured(place, "a", f"user{number}", 2.0 + number)
     lines = {
         words: call(place, "ada", "show", "--competition", "cup", *words.split()).stdout.count("user")
-        for words in ("", "--top 3", "--all")
+        for words in ("", "--top 3", "--top all")
     }
-    assert lines == {"": 20 + 1, "--top 3": 3 + 1, "--all": 25}
+    assert lines == {"": 20 + 1, "--top 3": 3 + 1, "--top all": 25}
 
 
 def test_a_problem_that_leaves_the_competition_leaves_its_standings(place: Recorded) -> None:

@@ -31,7 +31,7 @@ SAME = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
 """A file that ada sends again."""
 
 READ = (
-    *("show course --all", "show course --by entrant", "show course --all-runs", "show course --rank 1", "show"),
+    *("show course --top all", "show course --by entrant", "show course --all-runs", "show course --rank 1", "show"),
     *("show --user ada", "show --user bob", "show course --versions", "show-personal course", "list", "feed"),
     *("runs --all", "runs --user ada", "run 1", "run 2", "run 3", "task course", "update course --history"),
     *("history course --user ada", "history course", "compare 1 2"),
@@ -134,9 +134,10 @@ def test_own_row_goes_on_among_the_frozen_ones_and_the_thaw_shows_all(tmp_path: 
     assert rows(place, "bob") == [(1, "bob", 2e-6), (2, "ada", 3.5e-6)]
     assert rows(place, "eve") == [(1, "eve", 1.9e-6), (2, "ada", 3.5e-6), (3, "bob", 5e-6)]
     assert read(place, "bob", "run", str(own.id))["rank"] == 1
-    for words in (("run",), ("code",), ("watch",), ("compare", "1")):
+    for words in (("run",), ("code",), ("watch",), ("compare", "1"), ("code", "--submission")):
         hidden = call(place, "bob", *words, "4")
-        assert (hidden.exit_code, "no run 4" in hidden.stderr or "no submission 4" in hidden.stderr) == (2, True)
+        kind = "submission" if "--submission" in words else "run"
+        assert (hidden.exit_code, f"no {kind} 4" in hidden.stderr) == (2, True)
     update(place, "--freeze", "2020-01-01")
     assert rows(place, "bob") == [(1, "bob", 2e-6)]
     frozen, of_manager = (call(place, user, "show", "course").stdout for user in ("bob", ADMIN))
@@ -178,7 +179,7 @@ def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_pat
         assert not others, (words, text)
     assert [run["id"] for run in read(place, "bob", "runs", "--user", first[1])] == [5, 4]
     assert [rank["rank"] for rank in read(place, "bob", "show", "--user", first[1])["ranks"]] == [1]
-    assert f"1 (by {ada}) vs. 4 (by {first[1]})" in outputs["compare 1 4"]
+    assert f"run 1 (by {ada}) vs. run 4 (by {first[1]})" in outputs["compare 1 4"]
     assert re.search("^file +\\(submission 4\\)$", outputs["run 4"], re.MULTILINE)
     assert "grace was here" in call(place, ADMIN, "run", "4").stdout
     assert "you see the names" in call(place, ADMIN, "show", "course").stdout

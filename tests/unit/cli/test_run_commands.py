@@ -122,9 +122,12 @@ def add_on_two_gpus(board: Recorded, user: str) -> None:
     )
 
 
-def test_the_number_of_a_run_that_is_no_submissions_leads_to_its_submission(board: Recorded) -> None:
+def test_code_takes_the_number_of_a_run_or_by_a_flag_of_a_submission(board: Recorded) -> None:
     add_on_two_gpus(board, board.board.user)
-    done = call(board, "code", "2")
+    for argv in (("2",), ("--submission", "1")):
+        done = call(board, "code", *argv)
+        assert (done.stdout, done.stderr) == (KERNEL, "--- kernel.py of submission 1 ---\n")
+    done = call(board, "code", "--submission", "2")
     assert done.exit_code == 2
     assert "there is no submission 2" in done.stderr
     assert "`hpc-board run ID` shows the submission of one." in " ".join(done.stderr.split())

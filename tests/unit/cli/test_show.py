@@ -60,11 +60,11 @@ def test_a_board_shows_a_page_and_says_how_to_see_the_rest(board: Recorded) -> N
     crowd(board, 25)
     shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU"))
     assert [line.split()[:2] for line in shown[2:22]] == [[str(rank), f"u{rank - 1:02}"] for rank in range(1, 21)]
-    assert "20 of 25 entries. Next: `--from 21`. All: `--all`." in shown
+    assert "20 of 25 entries. Next: `--from 21`. All: `--top all`." in shown
     last = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--from", "21"))
     assert last[2].startswith("21 u20 30.0 µs")
-    assert "5 of 25 entries, from rank 21. All: `--all`." in last
-    assert "entries" not in call(board, "show", "vectoradd_py", "--gpu", "CPU", "--all").stdout
+    assert "5 of 25 entries, from rank 21. All: `--top all`." in last
+    assert "entries" not in call(board, "show", "vectoradd_py", "--gpu", "CPU", "--top", "all").stdout
 
 
 def test_the_own_row_is_shown_below_a_gap_however_far_it_is(board: Recorded) -> None:
@@ -510,8 +510,8 @@ def told(news: News, user: str = "ada") -> str:
             "ada improved first place on softmax_py, H100: 12.3 µs (was 14.0 µs: 1.14x faster)",
         ),
         (
-            News(FeedKind.PODIUM, 2, 12.3e-6, None, None, Entry("bob", 13e-6), (Entry("cyd", 20e-6),)),
-            "ada took second place on softmax_py, H100: 12.3 µs (ahead of bob, 13.0 µs; out of the top three: cyd)",
+            News(FeedKind.PODIUM, 2, 12.3e-6, None, None, Entry("bob", 13e-6), (Entry("c", 20e-6),)),
+            "ada took second place on softmax_py, H100: 12.3 µs (ahead of bob, 13.0 µs; no longer in the top three: c)",
         ),
         (
             News(FeedKind.PODIUM, 1, 12.3e-6, None, None, Entry("bob", 13e-6)),
@@ -525,7 +525,7 @@ def told(news: News, user: str = "ada") -> str:
         ),
         (
             News(FeedKind.RECORD, 1, 1e-6, None, None, None, tuple(Entry(f"u{n}", 1e-5) for n in range(9))),
-            "ada took first place on softmax_py, H100: 1.00 µs (out of the top three: u0, u1, u2, 6 others)",
+            "ada took first place on softmax_py, H100: 1.00 µs (no longer in the top three: u0, u1, u2, 6 others)",
         ),
     ],
 )

@@ -293,7 +293,7 @@ def test_runs_without_the_same_cases_have_no_score_to_compare() -> None:
 def report(one: Case, other: Case, nodes: tuple[str, str] = ("", "")) -> str:
     results = [result_of(Verdict.PASS, each) for each in (one, other)]
     runs = [
-        finished(result, submission=number, status=replace(status_of(RunState.FINISHED), node=node))
+        finished(result, id=number, status=replace(status_of(RunState.FINISHED), node=node))
         for number, (result, node) in enumerate(zip(results, nodes, strict=True), 1)
     ]
     return plain(comparison_report(runs, results, compared([one], [other], Ranking.LAST)))
@@ -316,7 +316,7 @@ def test_the_score_comes_first_below_the_names_of_both_files() -> None:
 
     def head(*names: str) -> list[str]:
         runs = [
-            finished(result, submission=number, file_name=name)
+            finished(result, id=number, file_name=name)
             for number, (result, name) in enumerate(zip(results, names, strict=True), 1)
         ]
         found = compared(results[0].cases, results[1].cases, Ranking.GEOM)
@@ -332,7 +332,7 @@ def test_machines_that_differ_are_named() -> None:
     same = report(steady(MS, MS, reference_ns=MS), steady(MS, MS, reference_ns=1.04 * MS))
     other = report(steady(MS, MS, reference_ns=MS), steady(MS, MS, reference_ns=1.5 * MS))
     assert "reference" not in same
-    assert "the task's reference took 1.50x as long in the run of submission 2" in " ".join(other.split())
+    assert "the task's reference took 1.50x as long in run 2;" in " ".join(other.split())
 
 
 @pytest.mark.parametrize(
@@ -351,10 +351,10 @@ def test_machines_differ_only_where_the_nodes_do(nodes: tuple[str, str], words: 
 def test_a_busy_machine_is_named() -> None:
     quiet, busy = rows(1, 1, 1, 1), rows(1, 1, 1, 1)
     busy = replace(busy, timing=replace(busy.timing, busy_processors=1.64))
-    words = "Busy machine: other work used 1.6 processors in the run of submission 2; its times are less certain."
+    words = "Busy machine: other work used 1.6 processors in run 2; its times are less certain."
     assert words in " ".join(report(quiet, busy).split())
     both = " ".join(report(replace(busy, timing=replace(busy.timing, busy_processors=0.5)), busy).split())
-    words = "other work used 0.5 and 1.6 processors in the runs of submissions 1 and 2; their times are less certain."
+    words = "other work used 0.5 and 1.6 processors in runs 1 and 2; their times are less certain."
     assert both.count("Busy machine") == both.count(words) == 1
     assert "Busy" not in report(quiet, quiet)
 
@@ -374,7 +374,7 @@ def test_two_submissions_are_compared_on_each_gpu_that_both_ran_on(board: Record
     one, other = add(board, MS, 1.01 * MS), add(board, 0.5 * MS, 0.51 * MS)
     done = call(board, "compare", str(one.submission), str(other.submission))
     assert done.exit_code == 0, done.output
-    assert "vectoradd_py on CPU (case: size): 1 (kernel.py by " in done.stdout
+    assert "vectoradd_py on CPU (case: size): run 1 (kernel.py by " in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("0 ")]
     assert line.split()[1:5] == ["1.00", "ms", "505", "µs"]
     assert "x faster (± " in line
@@ -422,7 +422,7 @@ def test_the_only_kernel_of_a_case_is_compared_under_any_name(board: Recorded) -
 def test_one_that_did_not_pass_says_so(board: Recorded) -> None:
     one, other = add(board, MS, MS), add(board, MS, MS, verdict=Verdict.TIMING_INCONSISTENT)
     done = call(board, "compare", str(one.submission), str(other.submission))
-    assert "Submission 2 did not pass: timing_inconsistent." in done.stdout
+    assert "Run 2 did not pass: inconsistent timing." in done.stdout
 
 
 def test_submissions_without_a_gpu_in_common_have_nothing_to_compare(board: Recorded) -> None:
@@ -445,10 +445,17 @@ def test_a_gpu_that_one_of_them_has_no_times_of_is_named(board: Recorded) -> Non
     assert "submission 1 has no times on H100; submission 2 has no times on H100" in done.stderr
 
 
-def test_a_number_that_is_no_submission_is_an_input_error(board: Recorded) -> None:
-    done = call(board, "compare", str(add(board, MS, MS).submission), "77")
+@pytest.mark.parametrize(("flags", "kind"), [((), "run"), (("--submission",), "submission")])
+def test_an_unknown_number_is_an_input_error(board: Recorded, flags: tuple[str, ...], kind: str) -> None:
+    done = call(board, "compare", *flags, str(add(board, MS, MS).id), "77")
     assert done.exit_code == 2
-    assert "there is no submission 77" in done.stderr
+    assert f"there is no {kind} 77" in done.stderr
+
+
+def test_two_runs_of_one_file_have_nothing_to_compare(board: Recorded) -> None:
+    done = call(board, "compare", "1", str(add(board, MS, MS).id))
+    assert done.exit_code == 2
+    assert "both are submission 1, which has one file" in done.stderr
 
 
 @pytest.mark.parametrize(("value", "digits", "text"), [(137.4, 2, "140"), (1234.0, 3, "1230"), (0.987, 2, "0.99")])
@@ -458,7 +465,7 @@ def test_figures_have_no_exponent(value: float, digits: int, text: str) -> None:
 
 def test_a_machine_that_was_much_slower_is_told_in_figures() -> None:
     cases = steady(MS, MS, reference_ns=MS), steady(MS, MS, reference_ns=2.37 * MS)
-    assert "took 2.37x as long in the run" in report(*cases)
+    assert "took 2.37x as long in run 2" in report(*cases)
 
 
 def test_what_the_bounds_mean_is_said_of_those_that_are_there() -> None:

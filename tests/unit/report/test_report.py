@@ -267,6 +267,11 @@ def test_a_run_that_is_cancelled_is_not_said_to_be_judged() -> None:
     assert "judged" not in why_now(run, judged)
 
 
+def test_the_first_step_of_the_judge_has_words() -> None:
+    begun = Progress("x", "start", None, None, "ranked on CPU")
+    assert text_of(run_outcome(run_of(RunState.RUNNING), None, [], [begun])) == "Running: starting the judge\n"
+
+
 def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -> None:
     slow = timed_case(time_ns=2e6)
     slow = replace(slow, timing=replace(slow.timing, reference_ns=1e6))
@@ -461,6 +466,7 @@ def test_a_failed_hidden_case_is_not_to_be_reproduced() -> None:
     assert steps is not None
     for text in (text_of(run_report(finished(result), result)), steps.meaning.next):
         assert ("Only those who manage the board have its inputs" in text, "Reproduce" in text) == (True, False)
+    assert steps.commands == ("hpc-board code 12 -o run12.py",)
 
 
 def test_a_run_that_passed_tells_the_margin_of_each_test_and_the_least() -> None:
