@@ -176,15 +176,18 @@ class BriefTaskView(View, frozen=True):
 
 
 def short_of(view: Any, fields: Sequence[str] = ()) -> Any:
-    """Return an object or a list of them with these keys alone, or in brief without any; submissions become runs.
+    """Return an object or a list of them with these keys alone, or in brief without any.
 
-    A key of an inner object is behind that of its own, as in `job.node`. Objects without a brief form become `compact`.
+    Submissions become their runs, among whose keys are then those of the submission. A key of an inner object is behind
+    that of its own, as in `job.node`. Objects without a brief form become `compact`.
     """
-    if isinstance(view, SubmissionView):
-        view = view.runs
-    elif isinstance(view, list) and all(isinstance(each, SubmissionView) for each in view):
-        view = [run for each in view for run in each.runs]
-    return _with_keys(msgspec.to_builtins(view), _tree(fields)) if fields else _brief(view)
+    sent = view if isinstance(view, list) else [view]
+    if not all(isinstance(each, SubmissionView) for each in sent):
+        return _with_keys(msgspec.to_builtins(view), _tree(fields)) if fields else _brief(view)
+    if not fields:
+        return [_brief(run) for each in sent for run in each.runs]
+    merged = [{**each, **run} for each in msgspec.to_builtins(sent) for run in each["runs"]]
+    return _with_keys(merged, _tree(fields))
 
 
 def _brief(view: Any) -> Any:

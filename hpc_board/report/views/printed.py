@@ -98,11 +98,12 @@ BRIEF = (
 def unknown_field(command: str, fields: Sequence[str]) -> tuple[str, list[str]] | None:
     """Return the first of `fields` that no object of a command has, and those that they have; None if all are known."""
     types = [type_ for names, type_, _ in PRINTED if command in names]
-    # The short forms have the runs in the place of their submission.
-    shown = [runs.WholeRunView if runs.SubmissionView in (each, *get_args(each)) else each for each in types]
+    if runs.SubmissionView in types:
+        # The short forms have the runs in the place of their submission, with its keys.
+        types.insert(0, runs.WholeRunView)
     for field in fields:
-        if not any(_has(each, field.split(".")) for each in shown):
-            return field, list(dict.fromkeys(name for each in shown for name in _names(each)))
+        if not any(_has(each, field.split(".")) for each in types):
+            return field, list(dict.fromkeys(name for each in types for name in _names(each)))
     return None
 
 

@@ -354,6 +354,8 @@ def test_several_files_are_submissions_of_their_own_in_the_order_in_which_they_a
     sent = json.loads(call(board, "submit", *others, "--json").stdout)
     assert [run["file_name"] for each in sent for run in each["runs"]] == ["k0.py", "k1.py", "k2.py"]
     assert [each["submission"] for each in sent] == [1, 2, 3]
+    again = call(board, "submit", *others, "--if-new", "--fields", "submission,reused,runs.id")
+    assert json.loads(again.stdout)[1] == {"submission": 2, "reused": True, "runs": [{"id": 2}]}
     call(board, "submit", *others, "--array")
     assert [run.array for run in board.board.runs.list()] == [""] * 6, "this machine's own queue has no arrays"
     for run in board.board.runs.list():
@@ -1279,7 +1281,7 @@ def test_colours_are_those_of_the_option_then_of_the_environment(
 
 def test_the_commands_are_listed_in_groups_and_none_is_left_out(board: Recorded) -> None:
     listed = call(board, "--help").stdout
-    for title in ("Submit and follow", "Results", "Tasks", "Boards", "Setup"):
+    for title in ("Submit and watch", "Results", "Tasks", "Boards", "Setup"):
         assert f"\n{title}:\n" in listed
     assert sorted(name for names in type(cli).sections.values() for name in names) == sorted(cli.commands)
 
