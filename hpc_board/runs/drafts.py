@@ -93,6 +93,14 @@ def _check_text(ending: str, text: str, shown: str) -> None:
         )
     if not text.strip():
         raise InputError(f"{one_line(shown)} is empty.", hint="`hpc-board template NAME` prints a template.")
+    if ending == ".py":
+        from hpc_board.domain.code_tokens import begins_with_include
+
+        if begins_with_include(text.encode()):
+            raise InputError(
+                f"{one_line(shown)} begins with #include, so it is not Python.",
+                hint="Name the file .cpp, .cu or .hip: `submit - --name kernel.cu`, or `file_name` in mcp.",
+            )
 
 
 def header(source: Source) -> Directives:
