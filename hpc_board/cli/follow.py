@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+_STOPS = "\nCtrl-C stops the wait; the runs continue."
+
+
 def follow(
     board: Board, ids: Sequence[int], timeout_seconds: float | None, ended: Callable[[Run], object] = lambda _: None
 ) -> list[Run]:
@@ -48,10 +51,15 @@ def follow(
         if going := [str(run.id) for run in runs if not run.state.ended and not run.state.unsent]:
             remark(
                 f"The runs continue: {', '.join(going)}.\n"
-                f"`hpc-board watch {going[0]}` follows a run, `hpc-board cancel {' '.join(going)}` cancels them."
+                f"`hpc-board watch {' '.join(going)}` waits again, `hpc-board cancel {' '.join(going)}` cancels them."
             )
         raise
     return runs
+
+
+def watch_hint(id_: int) -> str:
+    """Return the command that waits for a run, and the effect of an interrupt."""
+    return f"`hpc-board watch {id_}` waits for run {id_} and prints its report; Ctrl-C stops the wait, not the run."
 
 
 def report_unsent(runs: Sequence[Run], *, served: bool) -> None:
@@ -107,7 +115,7 @@ def _display(board: Board) -> Iterator[Callable[[Sequence[Run]], None]]:
 
     console = Console(stderr=True)
     with Live(
-        get_renderable=lambda: _text(shown, datetime.now(UTC), console.width),
+        get_renderable=lambda: _text(shown, datetime.now(UTC), console.width).append(_STOPS),
         console=console,
         refresh_per_second=4,
         transient=True,

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from hpc_board.cli.exits import DONE, NO_VERDICT
-from hpc_board.cli.follow import report_unsent
+from hpc_board.cli.follow import report_unsent, watch_hint
 from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
     Number,
@@ -402,7 +402,7 @@ def rerun(
         print_blocks(runs_table(runs, users=True))
     report_unsent(runs, served=board.served)
     if going := [run.id for run in runs if not run.state.ended]:
-        remark(f"`hpc-board watch {going[0]}` follows a run.")
+        remark(watch_hint(going[0]))
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 

@@ -119,9 +119,9 @@ def _granted(
 @command("hpc-board release", "hpc-board release 3", "hpc-board release H100")
 @click.argument("names", metavar="[RUNNER|GPU]...", nargs=-1, shell_complete=held_names)
 def release(open_: Open, names: tuple[str, ...], as_json: bool) -> None:
-    """End runners, so that others get their GPUs.
+    """Release GPUs that you hold.
 
-    Without a name, your only runner. It finishes its current run; the runs that wait behind it get jobs of
+    Without a name, it is the only one. Its runner finishes the current run; the runs that wait behind it get jobs of
     their own. An admin may end the runner of any user by its number.
     """
     board = open_()

@@ -11,7 +11,7 @@ import click
 from hpc_board.board import Board
 from hpc_board.board.held import live_runners
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
-from hpc_board.cli.follow import follow, report_unsent
+from hpc_board.cli.follow import follow, report_unsent, watch_hint
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     LENGTH,
@@ -146,7 +146,10 @@ _PIPED_NAME = "submission.py"
     shell_complete=submission_numbers,
 )
 @click.option(
-    "--key", metavar="NAME", default="", help="Name of this submission: repeated with it, nothing is sent twice."
+    "--key",
+    metavar="NAME",
+    default="",
+    help="Name of this submission; the same command with the same name sends nothing again.",
 )
 @click.option("--if-new", is_flag=True, help="Reuse your runs of identical files instead of sending them again.")
 @click.option("--account", metavar="NAME", help="Account to charge for the jobs.")
@@ -180,7 +183,7 @@ _PIPED_NAME = "submission.py"
     "--hold",
     metavar="TIME",
     type=LENGTH,
-    help="Hold the GPU of the runs for TIME, such as 30m, unless you hold it already; they go there.",
+    help="Hold the GPU for TIME, such as 30m, unless you hold it already, and send the runs to it.",
 )
 @click.option("--fresh", is_flag=True, help="Send each run as a separate job, also while you hold its GPU.")
 @click.option(
@@ -188,7 +191,12 @@ _PIPED_NAME = "submission.py"
     is_flag=True,
     help="Print the batch scripts without storing or sending anything. They run only in their job folders.",
 )
-@click.option("-w", "--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
+@click.option(
+    "-w",
+    "--wait",
+    is_flag=True,
+    help="Wait for the runs to end and print their reports; Ctrl-C stops the wait, not the runs.",
+)
 @timeout_option("Timeout of --wait in seconds; the runs continue.")
 def submit(
     open_: Open,
@@ -443,4 +451,4 @@ def _print_accepted(
                 remark(f"Hint: {run.status.source}")
     going = [run for run in runs if not run.state.ended and not run.state.unsent]
     if going and not as_json:
-        remark(f"`hpc-board watch {going[0].id}` follows a run, `hpc-board runs` lists your runs.")
+        remark(watch_hint(going[0].id))

@@ -845,7 +845,7 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     }
     assert len(place.store.runs.list()) == 4
     done = place.call(ADMIN, "admin", "rerun", "double", "--json")
-    assert "follows a run" in done.stderr
+    assert "Ctrl-C stops the wait, not the run." in done.stderr
     sent = json.loads(done.stdout)
     assert sent["left_out"] == []
     runs = ended(admin, [place.store.runs.get(run["id"]) for run in sent["runs"]])
