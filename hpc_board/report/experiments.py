@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from itertools import count
 
+from msgspec.structs import replace
+
 from hpc_board.domain.experiment import Best, Experiment, Match, Trajectory
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone, table
@@ -142,10 +144,12 @@ def experiment_plot(found: Experiment, over: Over) -> Plot | None:
             Series(Kind.POINTS, lower, tone, sign=sign, texts=told),
         ]
     ends = [f"{name} {text(curve[-1][1])}" for name, curve in zip(found.names, curves, strict=True)]
+    across = _across(min(0.0, *places) if over is Over.TIME else 1.0, max(places), over)
+    up = Axis.rounded(min(values), max(values), text)
     return Plot(
         f"Best score over {over}, {where}",
-        _across(min(0.0, *places) if over is Over.TIME else 1.0, max(places), over),
-        Axis.rounded(min(values), max(values), text),
+        replace(across, title="runs" if over is Over.RUNS else "time since the first submission"),
+        replace(up, title="best score" if len(matches) == 1 else "relative score"),
         tuple(series),
         f"Best score over {over}, {where}: {', '.join(ends)}",
     )

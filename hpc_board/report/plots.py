@@ -52,12 +52,16 @@ class Kind(StrEnum):
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """A linear or logarithmic scale between two values, with texts at some of them, the ends first and last."""
+    """A linear or logarithmic scale between two values, with texts at some of them, the ends first and last.
+
+    SVG has its `title`, if it has one; in text the title of the plot has to say as much.
+    """
 
     low: float
     high: float
     ticks: tuple[tuple[float, str], ...]
     is_log: bool = False
+    title: str = ""
 
     def share(self, value: float) -> float:
         """Return the place of a value on the scale, 0 at its low end and 1 at the high one; 0.5 on an empty scale."""

@@ -21,11 +21,15 @@ def svg(plot: Plot, width: int = 400, height: int = 170, *, is_alone: bool = Fal
     """Return a plot as SVG of this size; one that `is_alone` brings its title and its style, light and dark."""
     named = [each for each in reversed(plot.series) if each.name]
     top = _TOP + _LINE * (int(is_alone) + int(len(named) > 1))
-    frame = _Frame(plot, width, height, top)
+    bottom = height - _BOTTOM - (_LINE if plot.across.title else 0)
+    frame = _Frame(plot, width, top, bottom)
     return template("plot.svg").render(
         width=width,
         height=height,
         left=_LEFT,
+        below=bottom + 18,
+        middle=(top + bottom) / 2,
+        titles=(plot.across.title, plot.up.title),
         right=width - _RIGHT,
         words=plot.words,
         title=plot.title,
@@ -41,9 +45,9 @@ def svg(plot: Plot, width: int = 400, height: int = 170, *, is_alone: bool = Fal
 class _Frame:
     """The places of a plot's values within its axes."""
 
-    def __init__(self, plot: Plot, width: int, height: int, top: int) -> None:
-        self._plot, self._top = plot, top
-        self._columns, self._bottom = width - _LEFT - _RIGHT, height - _BOTTOM
+    def __init__(self, plot: Plot, width: int, top: int, bottom: int) -> None:
+        self._plot, self._top, self._bottom = plot, top, bottom
+        self._columns = width - _LEFT - _RIGHT
         places = sorted(x for each in plot.series if each.kind is Kind.BARS for x, _ in each.points)
         gaps = [self.x(after) - self.x(before) for before, after in pairwise(places)]
         self._bar = _BAR_SHARE * min(gaps, default=self._columns)

@@ -18,6 +18,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.experiments import Over, experiment_plot
 from hpc_board.scripting import Board
+from hpc_board.web.plots import svg
 from tests.unit.recorded import AT, Recorded, call, read, result_of, row_case, timed_case
 from tests.values import replace
 
@@ -152,6 +153,8 @@ def test_several_boards_have_a_mean_with_an_interval(board: Recorded) -> None:
     plot = experiment_plot(found, Over.TIME)
     assert plot is not None
     assert [series.points[-1][1] for series in plot.series[::2]] == [1.0, pytest.approx(math.sqrt(5.0))]
+    drawn = svg(plot)
+    assert (">time since the first submission</text>" in drawn, ">relative score</text>" in drawn) == (True, True)
     text = call(board, "experiment", "agent-a", "agent-b").stdout
     over = "Best score over runs, relative to the best of both, mean of 2 boards"
     assert f"{over}: {ME}/agent-a 2.24x, {ME}/agent-b 1.00x" in " ".join(text.split())
