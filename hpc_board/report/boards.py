@@ -56,8 +56,8 @@ def _plan(plan: Plan) -> Iterator[Block]:
         yield table(
             plan.differences,
             (Column("FIELD"), lambda each: each.what),
-            (Column("BEFORE", flexible=True), lambda each: each.before),
-            (Column("AFTER", flexible=True), lambda each: each.after),
+            (Column("BEFORE", flexible=True, wraps=True), lambda each: each.before),
+            (Column("AFTER", flexible=True, wraps=True), lambda each: each.after),
             (Column("STANDINGS"), lambda each: "reset" if each.restarts else "kept") if restarts else None,
             empty="No changes.",
         )
@@ -80,8 +80,11 @@ def changes_table(changes: Sequence[BoardChange]) -> Table:
         (Column("DEADLINE", leaves=3), lambda row: moment_words(row[1].options.deadline)),
         (Column("GPUS", flexible=True), lambda row: ", ".join(map(one_line, row[1].options.gpus)) or "all"),
         (Column("VISIBILITY", leaves=2), lambda row: row[1].options.visibility.value),
-        (Column("CHANGED", flexible=True), lambda row: one_line(change_summary(row[1], row[0]), 200)),
-        (Column("REASON", flexible=True), lambda row: one_line(row[1].reason)),
+        (
+            Column("CHANGED", flexible=True, least=9, wraps=True),
+            lambda row: one_line(change_summary(row[1], row[0]), 200),
+        ),
+        (Column("REASON", flexible=True, wraps=True), lambda row: one_line(row[1].reason)),
     )
 
 

@@ -154,9 +154,9 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
         (Column("TIME"), _when),
         (Column("BY", flexible=True), lambda decision: one_line(decision.by_user) or "the board"),
         (Column("ACTION"), lambda decision: one_line(decision.action, 40)),
-        (Column("SUBJECT", flexible=True), subject_text),
-        (Column("DETAIL", flexible=True), detail_text),
-        (Column("REASON", flexible=True), _reason),
+        (Column("SUBJECT", flexible=True, least=12, wraps=True), subject_text),
+        (Column("DETAIL", flexible=True, wraps=True), detail_text),
+        (Column("REASON", flexible=True, wraps=True), _reason),
         empty="No entries.",
     )
 

@@ -54,7 +54,6 @@ _TERMS = {
     "code_shown": "code shown",
     "maintainers": "maintainers",
     "competition": "competition",
-    "extensions": "extensions",
     "late_seconds": "late submissions",
     "freeze_at": "freeze",
     "anonymous": "anonymous",
@@ -66,6 +65,15 @@ _TERMS = {
 
 # A new board's task still has the deadline and the GPUs of its source, a changed board's those of its terms.
 _TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}')"
+
+_EXTENDED = """
+    SELECT group_concat(DISTINCT json_extract(value, '$.user'))
+      FROM (SELECT value
+              FROM (SELECT value FROM json_each(terms, '$.extensions')
+                    UNION ALL SELECT value FROM json_each(old, '$.extensions'))
+             GROUP BY value
+            HAVING count(*) = 1)
+"""
 
 # Changes of boards are decisions too, and so are runners; they have tables of their own. The log leaves out the hash of
 # a link's secret.
@@ -107,7 +115,8 @@ SELECT * FROM log
     " || ".join(
         f"iif({_TERM.format('terms', key)} IS NOT {_TERM.format('old', key)}, '{word}, ', '')"
         for key, word in _TERMS.items()
-    ),
+    )
+    + f" || coalesce('extensions of ' || ({_EXTENDED}) || ', ', '')",
 )
 
 _USERS = "SELECT DISTINCT user FROM submissions"

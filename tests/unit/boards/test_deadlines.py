@@ -167,6 +167,11 @@ def test_extension_is_shown_to_its_user_and_to_managers_alone(place: Recorded) -
                 shown = call(place, user, *words, *form).stdout
                 assert ("bob" in shown) is is_shown, (user, words)
         assert ("was ill" in call(place, user, "update", "course", "--history", "--json").stdout) is is_shown
+    update(place, "--extend", "bob:+1d", "--extend", "eve:+2d")
+    assert [row["detail"] for row in read(place, ADMIN, "admin", "log")][:2] == [
+        "extensions of eve",
+        "extensions of bob",
+    ]
 
 
 @pytest.mark.parametrize("words", ["ada", "ada:soon", "ada:-2d", "ada:2020-01-01", ":+2d", "a b:+2d"])
