@@ -303,7 +303,7 @@ class _Generator:
         draw = chance.random()
         if draw < _STOPPED_SHARE:
             (state,) = chance.choices([state for state, _ in _STOPPED], [weight for _, weight in _STOPPED])
-            rows.add(_EVENTS, run, state, time_text(end), job, node, "", "told by Slurm", 0, 0, 0)
+            rows.add(_EVENTS, run, state, time_text(end), job, node, "", "squeue", 0, 0, 0)
             return
         rows.add(_EVENTS, run, "finished", time_text(end), job, node, "", "", 0, 0, 0)
         if draw > _STOPPED_SHARE + _PASS_SHARE:

@@ -80,4 +80,4 @@ def _fallen(news: News) -> str:
     names = [one_line(each.user) for each in news.fallen]
     if len(names) > PODIUM:
         names = [*names[:PODIUM], count_text(len(names) - PODIUM, "other")]
-    return f"out of the top three: {', '.join(names)}" if names else ""
+    return f"no longer in the top three: {', '.join(names)}" if names else ""

@@ -13,8 +13,8 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Tone
 from hpc_board.report.formatting import span_text
 
-JUDGED = "end"
-"""The harness's last step, before it writes the result."""
+START, JUDGED = "start", "end"
+"""The harness's first step, and its last one, before it writes the result."""
 
 _VERDICT_WORDS = {
     Verdict.WRONG_DTYPE: "wrong type",
@@ -157,8 +157,8 @@ def round_text(found: Round, between: str = " of ") -> str:
 
 
 def step_message(step: Progress) -> str:
-    """Return the message of a step without its round or its verdict, which `place_text` has."""
-    if step.phase == JUDGED:
+    """Return the message of a step without its round or its verdict, which `place_text` has, or mode and GPU."""
+    if step.phase in (START, JUDGED):
         return ""
     return _ROUND.sub(lambda found: found["again"] or "", step.message) if round_of(step) else step.message
 
@@ -173,6 +173,8 @@ def place_text(step: Progress, *, short: bool = False) -> str:
         known = step.message in set(Verdict)
         words = verdict_text(Verdict(step.message)) if known else one_line(step.message, _VERDICT_CHARACTERS_MAX)
         return f"verdict: {words}{'' if short else '; the result follows'}"
+    if step.phase == START:
+        return "starting the judge"
     phase = one_line(step.phase, 20) if short else step.phase
     if step.case is None or step.of is None:
         return phase

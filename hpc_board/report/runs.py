@@ -776,7 +776,7 @@ def _told_moment_text(told: str) -> str:
 def _fact_text(name: str, fact: Any) -> str:
     if isinstance(fact, bool):
         return "yes" if fact else "no"
-    text = one_line(str(fact))
+    text = one_line(figures(fact, 4) if isinstance(fact, float) else str(fact))
     return text[:_SHORT_HASH] if name.endswith("_sha256") else text
 
 

@@ -170,7 +170,7 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     if task.libraries:
         yield "libraries", one_line(", ".join(task.libraries))
     if task.templates:
-        yield "templates", one_line(", ".join(task.templates))
+        yield "templates", f"{one_line(', '.join(task.templates))} (`hpc-board template {one_line(task.name)}`)"
     yield "harness", f"{task.harness}, task version {task.version[:12]}"
 
 

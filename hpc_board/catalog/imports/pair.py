@@ -80,7 +80,7 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
         Part("submission", Basis.TAKEN, f"{reference}(...) with the same arguments, or custom_kernel(data)"),
     )
     description = ast.get_docstring(tree) or (
-        f"Write `{reference}(...)` with the arguments and the result of the function in {SOURCE}."
+        f"Write `{reference}(...)` with the arguments and the result of the function in the template."
     )
     facts = {"inputs": inputs, "reference": reference, "seeded": seeded}
     files = {
