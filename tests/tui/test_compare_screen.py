@@ -93,7 +93,7 @@ async def test_a_comparison_in_a_small_terminal_leaves_a_column_out_and_cuts_non
         assert head.split() == ["Case", "kernel17.py", "→", "kernel19.py", "Change"]
         assert re.search(r"1024 +9.60 µs +12.0 µs +1.25x", text)
         await press(pilot, "tab")
-        assert "--- 17/kernel17.py" in text_of(pilot.app)
+        assert "--- submission-17/kernel17.py" in text_of(pilot.app)
 
 
 @pytest.mark.parametrize("keys", [("u", "m", "home", "m"), ("home", "m", "u", "m")])
@@ -102,10 +102,10 @@ async def test_the_older_submission_is_on_the_left_whatever_the_order_of_the_mar
         await settled(pilot)
         await press(pilot, "end", "b", *keys)
         text = text_of(pilot.app)
-        assert "Compare / 17 with 19" in text
+        assert "Compare / submission 17 with 19" in text
         assert "1.25x slower (±" in text
         lines = [line.strip() for line in text.splitlines()]
-        assert lines.index("+++ 19/kernel19.py") == lines.index("--- 17/kernel17.py") + 1
+        assert lines.index("+++ submission-19/kernel19.py") == lines.index("--- submission-17/kernel17.py") + 1
         assert "+    return a + b" in lines
         assert "@@ -3,4 +3,4 @@" in lines
 
@@ -126,7 +126,7 @@ async def test_a_diff_is_coloured_searched_and_copied_without_its_control_charac
         await press(pilot, "slash", *"torch.add", "enter")
         assert "/torch.add: 1 of 1" in text_of(pilot.app)
         await press(pilot, "y")
-        assert pilot.app.clipboard.startswith("--- 17/kernel17.py\n+++ 19/kernel19.py\n@@ ")
+        assert pilot.app.clipboard.startswith("--- submission-17/kernel17.py\n+++ submission-19/kernel19.py\n@@ ")
 
 
 async def test_the_keys_of_a_run_act_on_the_newer_submission() -> None:

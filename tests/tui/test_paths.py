@@ -34,7 +34,7 @@ BOARD = "Board vectoradd"
         (FakeBoard(), [("end b", BOARD), ("t", f"{BOARD} / H100 / bob"), ("enter", f"{BOARD} / H100 / bob / Run 34")]),
         (feed_of(8), [("end b f", f"{BOARD} / Feed / vectoradd"), ("enter", f"{BOARD} / Feed / Run 39")]),
         (FakeBoard(), [("enter", "Tasks / conv2d"), ("b s", "Tasks / conv2d / Board conv2d / Submit")]),
-        (Timed(), [("end b", BOARD), ("u m home m", f"{BOARD} / Compare / 17 with 19")]),
+        (Timed(), [("end b", BOARD), ("u m home m", f"{BOARD} / Compare / submission 17 with 19")]),
         (feed_of(8), [("f", "Feed / all tasks"), ("enter", "Feed / Run 39"), ("b", "Feed / Run 39 / Board vectoradd")]),
         (feed_of(8), [("f", "Feed / all tasks"), ("b", "Feed / Board vectoradd")]),
         (feed_of(8), [("f ctrl+p r u n s enter", "Feed / Runs / your runs"), ("s", "Feed / Runs / Submit")]),

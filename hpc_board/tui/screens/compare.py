@@ -57,7 +57,7 @@ class CompareScreen(RunScreen):
             yield SourceView("Diff", view="diff")
 
     def begin(self) -> None:
-        self.show_place("Compare", f"{self._older} with {self._newer}")
+        self.show_place("Compare", f"submission {self._older} with {self._newer}")
         self.times.show([Paragraph("Loading both submissions …")])
         self.code.say("Loading both files …")
         # A short terminal has no room for both.

@@ -421,6 +421,12 @@ def test_a_part_of_a_device_has_no_peak() -> None:
     assert "OF PEAK" not in text_of(run_report(finished(result, score_s=1e-4), result))
 
 
+def test_a_fact_of_the_machine_has_four_digits() -> None:
+    result = replace(result_of(Verdict.PASS), provenance={"clock_drift_ns": 12.345678, "repeat_seconds": 1e6 / 3})
+    text = text_of(run_report(finished(result), result))
+    assert (" 12.35\n" in text, " 333300\n" in text) == (True, True)
+
+
 def test_a_milestone_is_no_ones_rank() -> None:
     result = result_of(Verdict.PASS, timed_case())
     run = finished(result, score_s=12.3e-6, milestone="PyTorch eager")
