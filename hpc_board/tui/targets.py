@@ -11,14 +11,18 @@ if TYPE_CHECKING:
     from hpc_board.tui.choice import Choice
 
 
-class Tasks(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True):
+    """A screen, or an editor, that the app opens."""
+
+
+class Tasks(Target, frozen=True):
     """The list of tasks, below all other screens."""
 
     first: str = ""
     """The task to select."""
 
 
-class Submit(msgspec.Struct, frozen=True):
+class Submit(Target, frozen=True):
     """The submit form, with a task, GPUs, a mode and a file if given."""
 
     task: str | None = None
@@ -33,7 +37,7 @@ class Submit(msgspec.Struct, frozen=True):
     """The first contents of the form, in which the app completes the above."""
 
 
-class Edit(msgspec.Struct, frozen=True):
+class Edit(Target, frozen=True):
     """The user's editor with `file`, and then the form with it; task, GPUs and mode as in the form."""
 
     file: Path
@@ -46,7 +50,7 @@ class Edit(msgspec.Struct, frozen=True):
     """True for a copy of a run's file that was made for the editor, and is removed unless it is saved there."""
 
 
-class Watch(msgspec.Struct, frozen=True):
+class Watch(Target, frozen=True):
     """The watch of a file, which is submitted on every save; `options` are those of its jobs.
 
     A `mode` that no watch has stands for `test`.
@@ -59,11 +63,11 @@ class Watch(msgspec.Struct, frozen=True):
     mode: "Mode | None" = None
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class Cluster(Target, frozen=True):
     """The state of the GPUs as reported by their schedulers."""
 
 
-class Runs(msgspec.Struct, frozen=True):
+class Runs(Target, frozen=True):
     """The list of runs, of all users if `everyone`, optionally on one GPU."""
 
     gpu: str | None = None
@@ -72,19 +76,19 @@ class Runs(msgspec.Struct, frozen=True):
     """The run to select first."""
 
 
-class Sent(msgspec.Struct, frozen=True):
+class Sent(Target, frozen=True):
     """The runs of a new submission."""
 
     runs: tuple[int, ...]
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(Target, frozen=True):
     """The report of one run."""
 
     run: int
 
 
-class Standings(msgspec.Struct, frozen=True):
+class Standings(Target, frozen=True):
     """The standings of a task, with those on `gpu` in front if given, and there the row of `user` or of their team."""
 
     task: str
@@ -92,21 +96,21 @@ class Standings(msgspec.Struct, frozen=True):
     user: str | None = None
 
 
-class Code(msgspec.Struct, frozen=True):
+class Code(Target, frozen=True):
     """The file of a submission; `task` is its task, if known."""
 
     submission: int
     task: str | None = None
 
 
-class Compare(msgspec.Struct, frozen=True):
+class Compare(Target, frozen=True):
     """The comparison of two submissions."""
 
     first: int
     second: int
 
 
-class Trend(msgspec.Struct, frozen=True):
+class Trend(Target, frozen=True):
     """The scores of a user on one board over time."""
 
     task: str
@@ -114,45 +118,25 @@ class Trend(msgspec.Struct, frozen=True):
     user: str
 
 
-class User(msgspec.Struct, frozen=True):
+class User(Target, frozen=True):
     """The ranks and the newest runs of a user."""
 
     name: str
 
 
-class Competition(msgspec.Struct, frozen=True):
+class Competition(Target, frozen=True):
     """The overall standings of the competition of this name."""
 
     name: str
 
 
-class Feed(msgspec.Struct, frozen=True):
+class Feed(Target, frozen=True):
     """The recent changes of all standings, or of one task's."""
 
     task: str | None = None
 
 
-class Admin(msgspec.Struct, frozen=True):
+class Admin(Target, frozen=True):
     """The Admin screen, for a user with this role."""
 
     role: "Role"
-
-
-Target = (
-    Tasks
-    | Submit
-    | Edit
-    | Watch
-    | Cluster
-    | Runs
-    | Sent
-    | Report
-    | Standings
-    | Code
-    | Compare
-    | Trend
-    | User
-    | Competition
-    | Feed
-    | Admin
-)
