@@ -506,7 +506,9 @@ class BoardApp(App[None]):
             return []
         # The one in use is first, since the list of themes shows the one under the cursor.
         names = dict.fromkeys([self.theme, themes.DARK.name, themes.LIGHT.name, *sorted(self.available_themes)])
-        return [PaletteLine(name, self._theme_words(name), "", partial(self._choose_theme, name)) for name in names]
+        grounds = {name: "dark" if self.available_themes[name].dark else "light" for name in names}
+        grounds[self.theme] = f"in use; {grounds[self.theme]}"
+        return [PaletteLine(name, words, "", partial(self._choose_theme, name)) for name, words in grounds.items()]
 
     def _recorded(self, line: PaletteLine) -> PaletteLine:
         """Return a line of the palette that goes to the top of the next one."""
@@ -575,10 +577,6 @@ class BoardApp(App[None]):
         with suppress(BoardError):
             self._memory.flush()
         self.call_later(self.exit, return_code=code)
-
-    def _theme_words(self, name: str) -> str:
-        now = "in use; " if name == self.theme else ""
-        return now + ("dark" if self.available_themes[name].dark else "light")
 
     def _choose_theme(self, name: str) -> None:
         self.theme = name
@@ -773,7 +771,7 @@ class BoardApp(App[None]):
                 f"for {event.task}: only submissions for the same task can be compared. Mark another one, or the "
                 "first again to unmark it."
             )
-            self.notify(words, title="Not comparable", severity="warning", markup=False)
+            self._tell(words, "Not comparable", good=False)
         else:
             self.clear_notifications()
             self._open(targets.Compare(first.submission, event.submission))
@@ -853,18 +851,15 @@ class BoardApp(App[None]):
             case "board":
                 self._begin(value)
             case "role":
-                self._take_role(value)
+                self._role = value
+                if self.screen_stack:
+                    self.screen.refresh_bindings()
             case "rules":
                 self.runner_rules = value
             case "follow":
                 self._take_followed(value)
             case "change":
                 self._take_change(value)
-
-    def _take_role(self, role: Role) -> None:
-        self._role = role
-        if self.screen_stack:
-            self.screen.refresh_bindings()
 
     @work(thread=True, group="changes")
     def _listen(self) -> None:
@@ -936,6 +931,9 @@ class BoardApp(App[None]):
         if self._board.served:
             self._follow_soon()
 
+    def _tell(self, words: str, title: str, *, good: bool) -> None:
+        self.notify(words, title=title, severity="information" if good else "warning", markup=False)
+
     def _notify_warning(self, text: str) -> None:
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
 
@@ -956,19 +954,11 @@ class BoardApp(App[None]):
         from hpc_board.tui.formatting import state
 
         word, tone = state(run)
-        parts = [
-            f"{run.task} on {run.gpu}: {word}",
-            score_text(run.score_s),
-            f"rank {rank}" if rank and rank > 1 else "first place" if rank else "",
-        ]
+        place = f"rank {rank}" if rank and rank > 1 else "first place" if rank else ""
+        words = ", ".join(filter(None, (f"{run.task} on {run.gpu}: {word}", score_text(run.score_s), place)))
         if toast:
-            self.notify(
-                ", ".join(filter(None, parts)),
-                title=f"Run {run.id}",
-                severity="information" if tone is Tone.GOOD else "warning",
-                markup=False,
-            )
-        self._ring(f"Run {run.id}: {', '.join(filter(None, parts))}")
+            self._tell(words, f"Run {run.id}", good=tone is Tone.GOOD)
+        self._ring(f"Run {run.id}: {words}")
 
     def _tell_records(self, entries: "Sequence[FeedEntry]") -> None:
         """Show the records of other users among the entries since the last call; the first one only notes them."""
@@ -978,12 +968,8 @@ class BoardApp(App[None]):
         for entry in reversed(entries):
             if told is not None and entry.id > told and entry.beats_record and not entry.is_own:
                 title, words = record_text(entry)
-                self.notify(
-                    f"{words}. You had first place." if entry.beats_own else words,
-                    title=title,
-                    severity="warning" if entry.beats_own else "information",
-                    markup=False,
-                )
+                words += ". You had first place." if entry.beats_own else ""
+                self._tell(words, title, good=not entry.beats_own)
 
     def _stays_words(self, runner: "Runner") -> str:
         """Return the line on a runner that outlasts the app."""
@@ -995,13 +981,8 @@ class BoardApp(App[None]):
         from hpc_board.domain.run import RunState
         from hpc_board.report.runners import runner_text
 
-        is_fault = runner.state not in (RunState.FINISHED, RunState.CANCELLED)
-        self.notify(
-            runner_text(runner, self._now()),
-            title=f"{runner.gpu} released",
-            severity="warning" if is_fault else "information",
-            markup=False,
-        )
+        is_good = runner.state in (RunState.FINISHED, RunState.CANCELLED)
+        self._tell(runner_text(runner, self._now()), f"{runner.gpu} released", good=is_good)
 
     def _notify_ends(self, runs: "list[Run]") -> None:
         """Show one notification for many ended runs."""
@@ -1010,9 +991,7 @@ class BoardApp(App[None]):
         words = Counter(state(run)[0] for run in runs)
         counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
         passed = all(state(run)[1] is Tone.GOOD for run in runs)
-        self.notify(
-            counts, title=f"{len(runs)} runs have ended", severity="information" if passed else "warning", markup=False
-        )
+        self._tell(counts, f"{len(runs)} runs have ended", good=passed)
         self._ring(f"{len(runs)} runs have ended: {counts}")
 
     def _ring(self, text: str) -> None:
