@@ -412,14 +412,11 @@ class BoardApp(App[None]):
     def get_key_display(self, binding: Binding) -> str:
         name = keys.displayed(super().get_key_display(binding))
         if binding.action == "quit":
-            return self._quit_key
+            is_typed = self._has_draft or isinstance(self.focused, Input)
+            return "^q" if is_typed else keys.displayed(self._quit_keys[0])
         if binding.id != "app.help" or isinstance(self.focused, Input):
             return name
         return f"?/{name}"
-
-    @property
-    def _quit_key(self) -> str:
-        return "^q" if self._has_draft or isinstance(self.focused, Input) else keys.displayed(self._quit_keys[0])
 
     @property
     def _quit_keys(self) -> Sequence[str]:
@@ -430,7 +427,7 @@ class BoardApp(App[None]):
         from hpc_board.tui.screens.dialogs import HelpKey, HelpScreen, KeyGroup
 
         def group(active: ActiveBinding) -> KeyGroup:
-            if keys.is_second(active.binding.action):
+            if active.binding.action in keys.SECOND:
                 return KeyGroup.SECOND
             if (active.node is self and active.binding.action not in PLACES) or active.binding.id == "screen.back":
                 return KeyGroup.APP

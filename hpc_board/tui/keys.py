@@ -13,7 +13,7 @@ _PLACES = frozenset(
 )
 """The actions that open another place, and change nothing."""
 
-_SECOND = frozenset(("description", "log", "reverse"))
+SECOND = frozenset(("description", "log", "reverse"))
 """The actions that other keys, or the mouse, have as well."""
 
 _DISPLAYED = {"esc": "Esc", "⏎": "Enter", "space": "Space", "tab": "Tab", "pgup": "PgUp", "pgdn": "PgDn"}
@@ -27,11 +27,6 @@ def displayed(name: str) -> str:
 def opens_place(action: str) -> bool:
     """Return whether an action opens another place, and changes nothing."""
     return action.rpartition(".")[2].partition("(")[0] in _PLACES
-
-
-def is_second(action: str) -> bool:
-    """Return whether an action is one that other keys, or the mouse, have as well."""
-    return action in _SECOND
 
 
 def named(bindings: Iterable[BindingType], prefix: str) -> list[BindingType]:

@@ -81,7 +81,11 @@ class TypeAhead:
         if _is_opening(screen):
             self._origin = screen
             held = list(self._held)
-            if (first := next((index for index, typed in enumerate(held) if _is_escape(typed)), None)) is not None:
+            if (
+                first := next(
+                    (index for index, typed in enumerate(held) if getattr(typed, "key", "") == "escape"), None
+                )
+            ) is not None:
                 # The end of the opening drops all that are held by then.
                 self._held.clear()
                 screen.abandon_opening()
@@ -142,10 +146,6 @@ async def _handled(path: Sequence[MessagePump]) -> None:
 
 def _is_opening(screen: Screen[Any] | None) -> bool:
     return getattr(screen, "is_opening", False)
-
-
-def _is_escape(typed: Typed) -> bool:
-    return isinstance(typed, events.Key) and typed.key == "escape"
 
 
 def _is_text(typed: Typed) -> bool:

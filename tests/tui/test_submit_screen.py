@@ -155,14 +155,14 @@ def test_what_is_unusual_about_a_script_is_told_with_its_lines() -> None:
         container=JobContainer(ContainerRuntime.APPTAINER, "/shared/kernels.sif"),
     )
     script = "#SBATCH --comment=kernels\n#SBATCH --commentary\n#SBATCH --qos\n#SBATCH --exclusive\n--comment\n"
-    remarks = unusual(gpu, script)
+    remarks = [*unusual(gpu, script)]
     words = " ".join(remark.words for remark in remarks)
     for each in ("/etc/own.sh.j2", "--comment, --qos", "class", "whole node", "apptainer, /shared/kernels.sif"):
         assert each in words
     marked = [line for remark in remarks for line in remark.lines]
     assert marked == ["#SBATCH --comment=kernels", "#SBATCH --qos", "#SBATCH --exclusive"]
-    assert unusual(A100, script) == ()
-    assert "emulated" in unusual(L4, script)[0].words
+    assert [*unusual(A100, script)] == []
+    assert "emulated" in next(unusual(L4, script)).words
 
 
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:

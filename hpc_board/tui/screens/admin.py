@@ -181,8 +181,6 @@ class AdminScreen(RunScreen):
     def action_back(self) -> None:
         if self.has_failed(_DECISION):
             self.forget_failure(_DECISION)
-        elif self._pane.is_filtered:
-            self._pane.narrow("")
         else:
             super().action_back()
 
@@ -207,9 +205,7 @@ class AdminScreen(RunScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        labels = {} if self._stop is None else {"stop": "Start"}
-        if self.is_mounted and self._pane.is_filtered:
-            labels["back"] = "Clear"
+        labels = {**super().key_labels, **({} if self._stop is None else {"stop": "Start"})}
         match self._selected if self.is_mounted else None:
             case BoardState(visibility=Visibility.CLOSED):
                 labels["visibility"] = "Open"

@@ -475,7 +475,8 @@ class BoardScreen(Screen[None]):
     @property
     def key_labels(self) -> Mapping[str, str]:
         """Return the labels of keys whose effect depends on the screen's state, by action."""
-        return {"hold": "Hold" if self._runner_in_hand is None else "Release"}
+        clear = {} if self._filtered is None else {"back": "Clear"}
+        return {"hold": "Hold" if self._runner_in_hand is None else "Release", **clear}
 
     @property
     def command_names(self) -> Mapping[str, str]:
@@ -520,8 +521,15 @@ class BoardScreen(Screen[None]):
     def turn_to(self, target: Target) -> None:
         """Show the part of this screen that `target` names."""
 
+    @property
+    def _filtered(self) -> ListPane[Any] | None:
+        """Return the list whose filter Esc clears, if any."""
+        return next((pane for pane in self.query(ListPane) if pane.display and pane.is_filtered), None)
+
     def action_back(self) -> None:
-        if not self.awaits_outcome():
+        if (pane := self._filtered) is not None:
+            pane.narrow("")
+        elif not self.awaits_outcome():
             self.app.pop_screen()
 
     @property

@@ -85,12 +85,6 @@ class CompetitionScreen(BoardScreen):
         if self._mine is not None:
             self.pane.select(self._mine)
 
-    def action_back(self) -> None:
-        if self.pane.is_filtered:
-            self.pane.narrow("")
-        else:
-            super().action_back()
-
     def _show(self, overall: Overall) -> None:
         table = overall_table(overall, str.capitalize)
         self._mine = next((row.user for row in overall.rows if row.user in overall.own), None)

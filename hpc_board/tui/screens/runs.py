@@ -127,15 +127,12 @@ class RunsScreen(RunScreen):
     def action_back(self) -> None:
         if self.pane.chosen:
             self.pane.unchoose()
-        elif self.pane.words:
-            self.pane.narrow("")
         else:
             super().action_back()
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        labels = {"scope": "Your runs" if self._everyone else "All users"}
-        return labels | {"back": "Clear"} if self.is_mounted and self.pane.is_filtered else labels
+        return {**super().key_labels, "scope": "Your runs" if self._everyone else "All users"}
 
     def action_scope(self) -> None:
         self._everyone = not self._everyone

@@ -85,7 +85,8 @@ def _drawn(block: blocks.Block) -> RenderableType:
         case blocks.Paragraph(text, tone):
             return Padding(plain_text(text, TONES[tone]), (0, 0, 1, 0))
         case blocks.Table():
-            return Padding(_table(block), (0, 0, 1, 0))
+            empty = Text(printable(block.empty), Tone.MUTED.value)
+            return Padding(_FittingTable(block) if block.rows else empty, (0, 0, 1, 0))
         case blocks.Facts(rows):
             return Padding(facts(rows), (0, 0, 1, 0))
         case blocks.Log(title):
@@ -163,10 +164,6 @@ class _FittingBars(msgspec.Struct, frozen=True):
             yield Text(printable(title), f"bold {Tone.ACCENT.value}")
             yield from (Text(printable(line), TONES[tone].value) for line, tone in lines)
             yield Text()
-
-
-def _table(table: blocks.Table) -> RenderableType:
-    return _FittingTable(table) if table.rows else Text(printable(table.empty), Tone.MUTED.value)
 
 
 def _head(title: str) -> str:

@@ -388,7 +388,7 @@ class PreviewPane(Vertical):
 
     def _show(self, preview: Preview | None) -> None:
         self.query_one(Tabs).display = len(self._previews) > 1
-        remarks = unusual(preview.gpu, preview.script) if preview else ()
+        remarks = [*unusual(preview.gpu, preview.script)] if preview else []
         notes = self.query_one("#unusual", Static)
         notes.display = bool(remarks)
         notes.update(Text("\n").join(toned(remark.words, Tone.WAITING, 300) for remark in remarks))
@@ -409,16 +409,11 @@ def _in_tabs(previews: Sequence[Preview]) -> list[str]:
     return [preview.gpu.name for preview in previews] if len(previews) > 1 else []
 
 
-def unusual(gpu: Gpu, script: str) -> tuple[Remark, ...]:
-    """Return remarks on the script of a job for `gpu`."""
-    lines = script.splitlines()
-    return tuple(_remarks(gpu, lines))
-
-
-def _remarks(gpu: Gpu, lines: list[str]) -> Iterator[Remark]:
+def unusual(gpu: Gpu, script: str) -> Iterator[Remark]:
+    """Yield remarks on the script of a job for `gpu`."""
     if gpu.template is not None:
         yield Remark(f"Script from the template of the settings: {gpu.template}")
-    yield from kind_of(gpu.cluster).remarks(gpu, lines)
+    yield from kind_of(gpu.cluster).remarks(gpu, script.splitlines())
     if gpu.container is not None:
         yield Remark(f"The job runs in a container: {gpu.container.runtime}, {gpu.container.image}")
     if gpu.emulated:

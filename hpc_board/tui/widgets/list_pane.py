@@ -125,10 +125,10 @@ class ListPane(Vertical, Generic[T]):
         self._pages = pages
         self._grid_id = grid_id or f"{id}-grid"
         self._columns = tuple(kind.columns)
-        self._sorting = self._first_sorting
+        self.sorting = next((Sorting(column.key, column.falls) for column in self._sort_columns), Sorting())
         self._given: tuple[T, ...] = ()
         """The items of a list that is read as a whole, as they were given."""
-        self._window = Window(kind.key)
+        self.window = Window(kind.key)
         self._turn = 0
         self._is_known = False
         self._is_narrowing = False
@@ -158,7 +158,7 @@ class ListPane(Vertical, Generic[T]):
                 yield Static(toned(LOADING, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
-        self.grid.set_sorting(self._sorting)
+        self.grid.set_sorting(self.sorting)
         self.watch(self.grid, "scroll_y", self.read_on, init=False)
         if self._pages is not None:
             self.set_timer(LOADING_SECONDS, self._show_loading)
@@ -169,7 +169,7 @@ class ListPane(Vertical, Generic[T]):
     def watch_marked(self, before: int | None, marked: int | None) -> None:
         if before != marked:
             self._show_rows()
-            self._show_details()
+            self.redraw_details()
 
     @property
     def line(self) -> Any:
@@ -213,13 +213,9 @@ class ListPane(Vertical, Generic[T]):
         self.screen.refresh_bindings()
 
     @property
-    def window(self) -> Window[T]:
-        return self._window
-
-    @property
     def length(self) -> str:
         """Return the number of items, "712", or of those read, "40+", if the list may be longer."""
-        window = self._window
+        window = self.window
         if window.total is not None:
             return f"{window.total:,}"
         return f"{window.offset + len(window.items)}{'+' if window.below else ''}"
@@ -228,7 +224,7 @@ class ListPane(Vertical, Generic[T]):
     def place(self) -> int | None:
         """Return the index of the selected item in the list, if any."""
         row = self.grid.cursor_row
-        return self._window.offset + self._indexes[row] if 0 <= row < len(self._indexes) else None
+        return self.window.offset + self._indexes[row] if 0 <= row < len(self._indexes) else None
 
     @property
     def is_filtered(self) -> bool:
@@ -252,7 +248,7 @@ class ListPane(Vertical, Generic[T]):
         """Return the question for the visible page, to run in a thread, and the handler of its answer."""
         if self._pages is None:
             raise RuntimeError(f"the list {self.id} has no pages")
-        span = self._window.span(self._first_in_sight, self.grid.screenful)
+        span = self.window.span(self._first_in_sight, self.grid.screenful)
         return partial(self._pages(self.words), span), partial(self._take, self._turn)
 
     def _take(self, turn: int, part: Part[T]) -> None:
@@ -263,10 +259,10 @@ class ListPane(Vertical, Generic[T]):
 
     def show(self, part: Part[T]) -> None:
         """Show a page in addition to the known items."""
-        value = next((column.value for column in self._columns if column.key == self._sorting.key), None)
+        value = next((column.value for column in self._columns if column.key == self.sorting.key), None)
         if value is not None:
             part = replace(part, items=self._arranged(part.items, value))
-        self._window, self._is_known = self._window.with_part(part), True
+        self.window, self._is_known = self.window.with_part(part), True
         read, lines = set(map(self._kind.key, part.items)), list(self.lines())
         known = {key: row for key, row in self._rows.items() if key not in read}
         self._rows = {key: known[key] if key in known else Row(key, self.cells_of(line)) for _, key, line in lines}
@@ -304,13 +300,13 @@ class ListPane(Vertical, Generic[T]):
     def forget(self) -> None:
         """Drop all pages to read them again; the shown rows stay until then."""
         self._turn += 1
-        self._window = Window(self._kind.key)
+        self.window = Window(self._kind.key)
         self._rows = {}
 
     def jump(self, begin: Span, *, select: str | None = None) -> None:
         """Read the list again from `begin` on, and select the item with the key `select`, or else that at the edge."""
         self.forget()
-        self._window = replace(self._window, begin=begin)
+        self.window = replace(self.window, begin=begin)
         self.select_once_read(select)
         self._edge = -1 if begin.at_end else None if begin.offset else 0
         self.grid.scroll_home(animate=False)
@@ -328,32 +324,25 @@ class ListPane(Vertical, Generic[T]):
         """Give a list that is read as a whole the height of its rows, `least` or more; None for its usual one."""
         self.styles.height = None if least is None else max(least, len(self._given) + _EDGE_LINES)
 
-    def redraw_details(self) -> None:
-        self._show_details()
-
     def open_filter(self) -> None:
         self.query_one(FilterLine).open(self.words)
-
-    @property
-    def sorting(self) -> Sorting:
-        return self._sorting
 
     def sort_by_next(self) -> None:
         """Sort by the next column that is shown: an order without an arrow would be a riddle."""
         shown = [column.key for column in self._sort_columns if column.key in self.grid.column_keys]
         if shown:
-            here = shown.index(self._sorting.key) if self._sorting.key in shown else -1
+            here = shown.index(self.sorting.key) if self.sorting.key in shown else -1
             self._sort_by(shown[(here + 1) % len(shown)])
 
     def sort_reversed(self) -> None:
-        self._sort_by(self._sorting.key)
+        self._sort_by(self.sorting.key)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replace the columns, and read the list anew, in its first order if it was sorted by a column that is gone."""
         self._columns = tuple(columns)
         self._unfiltered = ""
         self.grid.set_columns(columns)
-        if all(column.key != self._sorting.key for column in self._sort_columns):
+        if all(column.key != self.sorting.key for column in self._sort_columns):
             self._sort(self._sort_columns[0])
         else:
             self.forget()
@@ -363,21 +352,17 @@ class ListPane(Vertical, Generic[T]):
     def _sort_columns(self) -> tuple[Column, ...]:
         return tuple(column for column in self._columns if column.sorts or column.value)
 
-    @property
-    def _first_sorting(self) -> Sorting:
-        return next((Sorting(column.key, column.falls) for column in self._sort_columns), Sorting())
-
     def _sort_by(self, key: str) -> None:
         """Sort by a column, or reverse the order if the list is sorted by it."""
         for column in self._sort_columns:
             if column.key == key:
-                is_own = self._sorting == Sorting(key, column.falls)
+                is_own = self.sorting == Sorting(key, column.falls)
                 self._sort(column, reverse=is_own)
 
     def _sort(self, column: Column, *, reverse: bool = False) -> None:
         """Show the list in another order, and keep the selected item if it is among the first of them."""
-        self._sorting = Sorting(column.key, column.falls is not reverse)
-        self.grid.set_sorting(self._sorting)
+        self.sorting = Sorting(column.key, column.falls is not reverse)
+        self.grid.set_sorting(self.sorting)
         if self._pages is None:
             self.show_all(self._given, select=self.grid.current)
         else:
@@ -388,12 +373,12 @@ class ListPane(Vertical, Generic[T]):
         """Return the items of a whole list in the order; those with equal values keep that in which they were given."""
         valued = [(value(item), item) for item in items]
         known = [each for each in valued if each[0] is not None]
-        known.sort(key=lambda each: each[0], reverse=self._sorting.descending)
+        known.sort(key=lambda each: each[0], reverse=self.sorting.descending)
         return tuple(item for _, item in (*known, *(each for each in valued if each[0] is None)))
 
     def narrow(self, words: str, scope: str = "") -> None:
         """Filter the list by these words and a scope, and select the first match; keep the selection without words."""
-        if not self.is_filtered and self._window.items:
+        if not self.is_filtered and self.window.items:
             self._unfiltered = self.length
         self.words, self.scope = words, scope
         self._chosen = {}
@@ -414,7 +399,7 @@ class ListPane(Vertical, Generic[T]):
 
     def lines(self) -> Iterator[tuple[int, str, Any]]:
         """Yield the lines of the table: index of the item in the window, key, object."""
-        for index, item in enumerate(self._window.items):
+        for index, item in enumerate(self.window.items):
             yield index, self._kind.key(item), item
 
     def prepare(self) -> None:
@@ -433,7 +418,7 @@ class ListPane(Vertical, Generic[T]):
         if self.display and keys and all(key in self._rows for key in keys):
             self._rows |= {key: Row(key, self.cells_of(self._items[key])) for key in keys}
             self._show_rows()
-            self._show_details()
+            self.redraw_details()
 
     def redraw(self) -> None:
         """Redraw all rows with the next pages."""
@@ -441,7 +426,7 @@ class ListPane(Vertical, Generic[T]):
 
     def read_on(self) -> None:
         """Request the page close to the visible one."""
-        lacks = not self._is_known or self._window.lacks(self._first_in_sight, self.grid.screenful)
+        lacks = not self._is_known or self.window.lacks(self._first_in_sight, self.grid.screenful)
         if self._pages is not None and lacks:
             self.post_message(self.Wanted(self, anew=False))
 
@@ -461,7 +446,7 @@ class ListPane(Vertical, Generic[T]):
         self._wanted = self._edge = None
         if wanted in keys:
             return wanted
-        items = self._window.items
+        items = self.window.items
         return self._kind.key(items[edge]) if items and edge is not None else None
 
     @property
@@ -473,15 +458,19 @@ class ListPane(Vertical, Generic[T]):
         """Show the details of the selected item, and tell of a change."""
         self._stop_rest()
         self._described = self.grid.current
-        self._show_details()
-        self._post_selection()
+        self.redraw_details()
+        if self._reported != self.grid.current:
+            self._reported = self.grid.current
+            self.post_message(self.Selected())
+        # They also depend on the item's state.
+        self.screen.refresh_bindings()
 
     def _stop_rest(self) -> None:
         if self._rest is not None:
             self._rest.stop()
             self._rest = None
 
-    def _show_details(self) -> None:
+    def redraw_details(self) -> None:
         item = self.selected
         if item is not None and self._kind.details is not None:
             details, options = self._kind.details(item), self.app.console_options
@@ -523,13 +512,6 @@ class ListPane(Vertical, Generic[T]):
     def _filter(self) -> str:
         return " ".join(filter(None, (self.scope, self.words)))
 
-    def _post_selection(self) -> None:
-        """Post a change of the selection; refresh the bindings, which also depend on the item's state."""
-        if self._reported != self.grid.current:
-            self._reported = self.grid.current
-            self.post_message(self.Selected())
-        self.screen.refresh_bindings()
-
     @on(Grid.RowHighlighted)
     def _select(self, event: Grid.RowHighlighted) -> None:
         event.stop()
@@ -556,7 +538,7 @@ class ListPane(Vertical, Generic[T]):
     @on(Grid.Jumped)
     def _go_on(self, event: Grid.Jumped) -> None:
         event.stop()
-        if self._pages is not None and (self._window.below if event.to_end else self._window.offset):
+        if self._pages is not None and (self.window.below if event.to_end else self.window.offset):
             self.jump(Span(at_end=event.to_end))
             self.post_message(self.Wanted(self, anew=True))
 

@@ -122,7 +122,8 @@ class ProgressLine(Static):
             remark = f"about {span_text(left)} left"
         elif usual_time.usual is not None:
             remark = f"usually {span_text(usual_time.usual)}"
-        line = bar(found, self._bar_cells)
+        cells = int(_BAR_SHARE * (self.size.width or self.app.size.width))
+        line = bar(found, max(_BAR_CELLS_MIN, min(cells, _BAR_CELLS_MAX)))
         for part, tone in (
             (f"{found.done}/{found.total}", Tone.STRONG),
             (step, Tone.PLAIN),
@@ -131,11 +132,6 @@ class ProgressLine(Static):
             if part:
                 line.append("  ").append_text(toned(part, tone))
         return line
-
-    @property
-    def _bar_cells(self) -> int:
-        width = self.size.width or self.app.size.width
-        return max(_BAR_CELLS_MIN, min(int(_BAR_SHARE * width), _BAR_CELLS_MAX))
 
 
 def bar(found: RunProgress, cells: int) -> Text:

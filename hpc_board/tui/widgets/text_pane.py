@@ -1,6 +1,7 @@
 """Views of a text: a long one that may grow, with search, and a source file with syntax colours."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby, islice
 from typing import ClassVar
 
 import msgspec
@@ -59,6 +60,8 @@ class LogView(Log):
 
     matches: tuple[Match, ...] = ()
     current: int = -1
+    _lines_with: Mapping[int, Sequence[tuple[int, Match]]] = {}
+    """The matches of each line, with their indexes."""
 
     def plain_line(self, y: int) -> Strip:
         """Return a line without its matches."""
@@ -67,7 +70,7 @@ class LogView(Log):
     def render_line(self, y: int) -> Strip:
         strip = self.plain_line(y)
         number, left = y + self.scroll_offset.y, self.scroll_offset.x
-        for index, match in self._on_line(number):
+        for index, match in self._lines_with.get(number, ()):
             begin, end = max(0, match.begin - left), min(strip.cell_length, match.end - left)
             if begin < end:
                 before, found, after = strip.crop(0, begin), strip.crop(begin, end), strip.crop(end)
@@ -84,9 +87,8 @@ class LogView(Log):
     def mark(self, matches: tuple[Match, ...], current: int) -> None:
         """Highlight these matches, one of them as the current one."""
         self.matches, self.current = matches, current
-        self._lines_with: dict[int, list[tuple[int, Match]]] = {}
-        for index, match in enumerate(matches):
-            self._lines_with.setdefault(match.line, []).append((index, match))
+        lines = groupby(enumerate(matches), lambda each: each[1].line)
+        self._lines_with = {line: list(found) for line, found in lines}
         self.refresh()
 
     def reveal(self, match: Match) -> None:
@@ -98,9 +100,6 @@ class LogView(Log):
     def heads_for_end(self) -> bool:
         """Return whether the end is in sight, or will be after the scrolling that is under way."""
         return self.scroll_target_y >= self.max_scroll_y
-
-    def _on_line(self, number: int) -> list[tuple[int, Match]]:
-        return self._lines_with.get(number, []) if self.matches else []
 
 
 class TextPane(Vertical):
@@ -393,24 +392,19 @@ class SourceView(TextPane):
         if not self.text:
             return
         view = self.query_one(_CodeView)
-        is_diff = self._ending == _DIFF
-        lines = _diff_lines(self.text) if is_diff else coloured(self.text, _lexer(self._ending), self.app)
-        view.coloured = tuple(self._toned(line) for line in lines[: view.line_count])
+        if self._ending == _DIFF:
+            lines = [_styled(line, TONES[diff_tone(line)].value) for line in self.text.split("\n")]
+        else:
+            lines = coloured(self.text, _lexer(self._ending), self.app)
+        warning = f"bold {Tone.WAITING.value}"
+        marked = (_styled(line.plain, warning) if line.plain in self._marked else line for line in lines)
+        view.coloured = tuple(islice(marked, view.line_count))
         view.refresh()
         self._number()
-
-    def _toned(self, line: Text) -> Text:
-        if line.plain in self._marked:
-            return _styled(line.plain, f"bold {Tone.WAITING.value}")
-        return line
 
     @on(LogView.Scrolled)
     def _number(self) -> None:
         self.numbers.show(int(self.view.scroll_offset.y), self.view.line_count)
-
-
-def _diff_lines(text: str) -> tuple[Text, ...]:
-    return tuple(_styled(line, TONES[diff_tone(line)].value) for line in text.split("\n"))
 
 
 def _lexer(ending: str) -> str:
@@ -437,14 +431,14 @@ def _styled(line: str, style: str) -> Text:
     return text
 
 
-def coloured(code: str, language: str, app: App[object]) -> tuple[Text, ...]:
+def coloured(code: str, language: str, app: App[object]) -> list[Text]:
     """Return the lines of a code in the colours of the app's theme, on the ground of the panel."""
     # The import of Pygments takes a tenth of a second, which few views need.
     from rich.syntax import Syntax
 
     lines = Syntax("", language, theme=code_theme(app)).highlight(code).split("\n", allow_blank=True)
     # The highlighter adds a line at the end.
-    return tuple(map(_without_ground, lines[: code.count("\n") + 1]))
+    return [*map(_without_ground, lines[: code.count("\n") + 1])]
 
 
 def code_theme(app: App[object]) -> str:
