@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 from textual import getters, on
@@ -35,7 +35,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.moderation import limits_text
 from hpc_board.tui import admin_tables, targets
 from hpc_board.tui.messages import Open
-from hpc_board.tui.paging import Page, Part, Span, paged, whole
+from hpc_board.tui.paging import Page, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
 from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, BoardScreen, Clock
@@ -73,9 +73,6 @@ _SKIPPED_SHOWN_MAX = 3
 """The most skipped submissions whose reasons are shown."""
 
 _UNTIL_WORDS = '+2d or "2030-12-31 18:00" (UTC); empty: no end'
-
-
-T = TypeVar("T")
 
 
 class _Reruns(NamedTuple):
@@ -311,7 +308,7 @@ class AdminScreen(RunScreen):
             Line("Version", _PREVIOUS, needed=True, choices=(_PREVIOUS, _PRESENT)),
         ]
         question = f"Rerun the best submissions to {name}, or confirm those of the present version?"
-        self._ask_lines(question, lines, "Show the plan", plan, self._ask_to_rerun)
+        self._decide(question, lines, "Show the plan", plan, self._ask_to_rerun)
 
     def _planned(self, task: str, choices: Mapping[str, Any]) -> _Reruns:
         return _Reruns(task, choices, self.board.submissions.rerun_plan(task, **choices))
@@ -341,22 +338,20 @@ class AdminScreen(RunScreen):
     # Users
 
     def action_ban(self) -> None:
-        person = self._selected
+        person, moderation = self._selected, self.board.moderation
         if not isinstance(person, PersonState):
             return
         name = person.name
         if person.ban is not None:
 
             def unban(lines: tuple[str, ...]) -> str:
-                return (
-                    f"{name} {'may submit again' if self.board.moderation.unban(name, *lines) else 'was not banned'}."
-                )
+                return f"{name} {'may submit again' if moderation.unban(name, *lines) else 'was not banned'}."
 
             self._decide(f"Lift the ban of {name}?", [Line("Reason")], "Unban", unban)
             return
 
         def ban(lines: tuple[str, ...]) -> str:
-            return f"{name} {'is banned' if self.board.moderation.ban(name, *lines) else 'was banned already'}."
+            return f"{name} {'is banned' if moderation.ban(name, *lines) else 'was banned already'}."
 
         lines = [Line("Reason", placeholder="shown to the user", needed=True), Line("Until", placeholder=_UNTIL_WORDS)]
         self._decide(f"Ban {name} from submitting? Runs in flight continue.", lines, "Ban", ban)
@@ -430,27 +425,20 @@ class AdminScreen(RunScreen):
         question: str,
         lines: Sequence[Line],
         words: str,
-        act: Callable[[tuple[str, ...]], str],
-    ) -> None:
-        """Ask for lines, pass them to `act`, and show the message that it returns."""
-        self._ask_lines(question, lines, words, act, self._show_decided)
-
-    def _ask_lines(
-        self,
-        question: str,
-        lines: Sequence[Line],
-        words: str,
-        answer: Callable[[tuple[str, ...]], T],
-        then: Callable[[T], None],
+        act: Callable[[tuple[str, ...]], Any],
+        then: Callable[[Any], None] | None = None,
         said: str = "",
     ) -> None:
-        """Ask for lines, pass them to `answer` in a thread, and its result to `then`; on an error, ask again."""
+        """Ask for lines, pass them to `act` in a thread, and its result to `then`; on an error, ask again.
+
+        Without `then`, the result is the message to show.
+        """
 
         def take(given: tuple[str, ...] | None) -> None:
             if given is not None and self._is_free():
                 typed = [replace(line, value=text) for line, text in zip(lines, given, strict=True)]
-                self._ask_again = partial(self._ask_lines, question, typed, words, answer, then)
-                self.ask(_DECISION, lambda: answer(given), then)
+                self._ask_again = partial(self._decide, question, typed, words, act, then)
+                self.ask(_DECISION, partial(act, given), then or self._show_decided)
 
         self.app.push_screen(AskLines(question, lines, words, said), take)
 
@@ -493,11 +481,10 @@ class AdminScreen(RunScreen):
     def _log(self, words: str) -> Page[Decision]:
         wanted = words.lower().split()
 
-        def read(_: Span) -> Part[Decision]:
-            found = self.board.moderation.decisions(limit=_ROWS_MAX)
-            return whole([each for each in found if all(word in admin_tables.decision_text(each) for word in wanted)])
+        def is_wanted(decision: Decision) -> bool:
+            return all(word in admin_tables.decision_text(decision) for word in wanted)
 
-        return read
+        return lambda _: whole(tuple(filter(is_wanted, self.board.moderation.decisions(limit=_ROWS_MAX))))
 
     def _show_stop(self, stop: Decision | None) -> None:
         self._stop, self._knows_stop = stop, True
