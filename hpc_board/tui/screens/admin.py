@@ -39,7 +39,7 @@ from hpc_board.tui.paging import Page, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
 from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, BoardScreen, Clock
-from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
+from hpc_board.tui.screens.dialogs import AskLines, Line
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings, page_bindings
 from hpc_board.tui.widgets.bars import Sections
@@ -329,11 +329,11 @@ class AdminScreen(RunScreen):
             chosen = [each.submission.id for each in sent]
             return _sent_words(self.board.submissions.rerun(reruns.task, chosen, **reruns.choices))
 
-        def act(yes: bool | None) -> None:
-            if yes and self._is_free():
+        def act() -> None:
+            if self._is_free():
                 self.ask(_DECISION, send, self._show_decided)
 
-        self.app.push_screen(Confirm(question, "Send them", "Don't"), act)
+        self.confirm(question, "Send them", "Don't", act)
 
     # Users
 

@@ -262,41 +262,42 @@ class BoardScreen(Screen[None]):
     def _show_opening(self) -> None:
         self.is_opening = any(map(self.is_open, self.OPENINGS))
 
-    def offer_cancel(self, runs: Sequence[Run]) -> None:
-        """Cancel those of the runs that have not ended, after confirmation, with one question to each scheduler."""
+    def confirm(self, question: str, yes: str, no: str, act: Callable[[], object]) -> None:
+        """Act once the user confirms it."""
         from hpc_board.tui.screens.dialogs import Confirm
 
+        def take(answer: bool | None) -> None:
+            if answer:
+                act()
+
+        self.app.push_screen(Confirm(question, yes, no), take)
+
+    def offer_cancel(self, runs: Sequence[Run]) -> None:
+        """Cancel those of the runs that have not ended, after confirmation, with one question to each scheduler."""
         count, runs = len(runs), [run for run in runs if not run.state.ended]
         if not runs:
             return
-
-        def act(yes: bool | None) -> None:
-            if yes:
-                numbers = [run.id for run in runs]
-                self.ask("cancel", lambda: self._cancelled(numbers), self._notify_cancelled, whom=THE_SCHEDULER)
-
         cancel, keep = (f"Cancel {len(runs)} runs", "Keep them") if len(runs) > 1 else ("Cancel the run", "Keep it")
-        question = f"{cancel}: {_listed(runs)}?" if len(runs) > 1 else f"Cancel {_named(runs[0])}?"
+        question = f"{cancel}: {_listed(runs)}?"
+        if len(runs) == 1:
+            (run,) = runs
+            question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
         if ended := count - len(runs):
             question += f" {ended} of {count} {'has' if ended == 1 else 'have'} ended."
-        self.app.push_screen(Confirm(question, cancel, keep), act)
+        cancelled = partial(self._cancelled, [run.id for run in runs])
+        ask = partial(self.ask, "cancel", cancelled, self._notify_cancelled, whom=THE_SCHEDULER)
+        self.confirm(question, cancel, keep, ask)
 
     def offer_again(self, runs: Sequence[Run], then: Callable[[Sequence[Run]], None]) -> None:
-        from hpc_board.tui.screens.dialogs import Confirm
-
         def send() -> Sequence[Run]:
             submissions = self.board.submissions
             return submissions.submit([submissions.again(run.id) for run in runs], budget=default_budget(os.environ))
-
-        def act(yes: bool | None) -> None:
-            if yes:
-                self.ask("again", send, then, whom=THE_SCHEDULER)
 
         question = f"Rerun {len(runs)} runs: {_listed(runs)}?"
         if len(runs) == 1:
             (run,) = runs
             question = f"Rerun run {run.id}: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
-        self.app.push_screen(Confirm(question, "Rerun", "Back"), act)
+        self.confirm(question, "Rerun", "Back", lambda: self.ask("again", send, then, whom=THE_SCHEDULER))
 
     @property
     def user_in_hand(self) -> str | None:
@@ -339,16 +340,14 @@ class BoardScreen(Screen[None]):
 
     def offer_release(self, runner: Runner) -> None:
         """Release a GPU that the user holds, after a question with the cost so far."""
-        from hpc_board.tui.screens.dialogs import Confirm
 
         def look(_: BoardError) -> None:
             # It may have ended since the last update.
             self.ask("runner", partial(self.board.runners.get, runner.id), self._tell_runner)
 
-        def act(yes: bool | None) -> None:
-            if yes:
-                release = partial(self.board.runners.release, runner.id)
-                self.ask("hold", release, self._tell_runner, failed=look, whom=THE_SCHEDULER)
+        def release() -> None:
+            question = partial(self.board.runners.release, runner.id)
+            self.ask("hold", question, self._tell_runner, failed=look, whom=THE_SCHEDULER)
 
         if runner.is_ending:
             self.notify(f"{runner.gpu} is being released: it ends after its current run.", markup=False)
@@ -358,7 +357,7 @@ class BoardScreen(Screen[None]):
             question = (
                 f"Release {runner.gpu}? So far you {cost_text(runner, self.now())}. It ends after its current run."
             )
-        self.app.push_screen(Confirm(question, "Release it", "Keep it"), act)
+        self.confirm(question, "Release it", "Keep it", release)
 
     def _tell_runner(self, runner: Runner) -> None:
         self.post_message(RunnerChanged(runner))
@@ -684,10 +683,6 @@ class BoardScreen(Screen[None]):
 def is_ready_to_rank(run: Run) -> bool:
     """Return whether a run passed in mode test or benchmark, after which its file is submitted in mode ranked."""
     return run.mode in (Mode.TEST, Mode.BENCHMARK) and run.verdict is Verdict.PASS
-
-
-def _named(run: Run) -> str:
-    return f"run {run.id}, {run.task} on {run.gpu}"
 
 
 def _listed(runs: Sequence[Run]) -> str:

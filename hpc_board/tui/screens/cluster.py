@@ -219,8 +219,13 @@ class ClusterScreen(RunScreen):
             parts.append(toned(f"{last} Retrying automatically; your runs continue.", Tone.MUTED, 300))
         if status.warning:
             parts.append(toned(status.warning, Tone.WAITING, 1000))
-        place = " · ".join(filter(None, (gpu.cluster.name, gpu.cluster.scheduler, _host(gpu), gpu.partition)))
-        parts.append(facts([("Cluster", place), ("Requests", _request(gpu)), ("Device", _device(gpu))]))
+        host = f"over SSH by {gpu.cluster.ssh.host}" if gpu.cluster.ssh else ""
+        place = filter(None, (gpu.cluster.name, gpu.cluster.scheduler, host, gpu.partition))
+        # In the words of the scheduler's options.
+        requests = " · ".join(kind_of(gpu.cluster).asks_for(gpu)) or "defaults"
+        device = str(gpu.device), gpu.arch, "emulated: the times are not those of the GPU" if gpu.emulated else ""
+        about = ("Cluster", " · ".join(place)), ("Requests", requests), ("Device", " · ".join(filter(None, device)))
+        parts.append(facts(about))
         runners = self._runners_on(gpu)
         parts += [self._runner_line(runner) for runner in runners[:_RUNNERS_MAX]]
         if len(runners) > _RUNNERS_MAX:
@@ -287,17 +292,3 @@ def _state_words(status: GpuStatus) -> Text:
     words = [status.availability.state, "emulated" if status.gpu.emulated else "", "python?" if status.warning else ""]
     text = ", ".join(filter(None, words))
     return toned(text or "up", Tone.WAITING if text else Tone.GOOD)
-
-
-def _host(gpu: Gpu) -> str:
-    return f"over SSH by {gpu.cluster.ssh.host}" if gpu.cluster.ssh else ""
-
-
-def _request(gpu: Gpu) -> str:
-    """Return the resources that a job requests, in the words of the scheduler's options."""
-    return " · ".join(kind_of(gpu.cluster).asks_for(gpu)) or "defaults"
-
-
-def _device(gpu: Gpu) -> str:
-    words = [str(gpu.device), gpu.arch, "emulated: the times are not those of the GPU" if gpu.emulated else ""]
-    return " · ".join(filter(None, words))

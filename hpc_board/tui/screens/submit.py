@@ -363,7 +363,7 @@ class SubmitScreen(BoardScreen):
         if subject in _FORM_SUBJECTS:
             self._show_status()
         if subject in ("header", "draft") and self.has_failed(subject):
-            self._clear_preview()
+            self.call_later(self._empty_preview)
         # The answer itself is taken after this, and may ask the next question.
         self.call_later(self._place_focus)
 
@@ -606,7 +606,7 @@ class SubmitScreen(BoardScreen):
             self._show_options()
         if choice.missing or self.options_input.fault:
             self.withdraw("draft")
-            self._clear_preview()
+            self.call_later(self._empty_preview)
         else:
             question = partial(self._previews, choice, self._entrant)
             self.ask("draft", question, self._show_previews, failed=partial(self._blame, choice))
@@ -740,9 +740,6 @@ class SubmitScreen(BoardScreen):
     def _show_form(self) -> None:
         self.remove_class("-preview")
         (self._left or self.path_input).focus()
-
-    def _clear_preview(self) -> None:
-        self.call_later(self._empty_preview)
 
     async def _empty_preview(self) -> None:
         error = self.failure_of("header") or self.failure_of("draft")

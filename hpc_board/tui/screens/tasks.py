@@ -332,10 +332,8 @@ class TasksScreen(BoardScreen):
         self.notify(f"Copied the {part} of {task.name}.", markup=False)
 
     def action_back(self) -> None:
-        self.forget_failure("preferences")
-        self.forget_failure("write")
-        self.forget_failure("edit")
-        self.forget_failure("watch")
+        for subject in ("preferences", "write", "edit", "watch"):
+            self.forget_failure(subject)
         if self.has_class("-reading"):
             self._go_to_list()
             return
