@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
-from textual import getters, on
+from textual import getters
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -99,6 +99,7 @@ class ClusterScreen(RunScreen):
         kind = Kind(
             _COLUMNS,
             key=lambda status: status.gpu.name,
+            target=lambda status: targets.Runs(status.gpu.name),
             cells=self._cells,
             details=self._details,
             scrolls=True,
@@ -109,6 +110,7 @@ class ClusterScreen(RunScreen):
         in_flight: Kind[Run] = Kind(
             IN_FLIGHT,
             key=lambda run: str(run.id),
+            target=lambda run: targets.Report(run.id),
             cells=lambda run: cells(Line(run, now=self.now(), reader=self.board.user)),
             nothing=lambda: "No runs in flight.",
             submission=lambda run: run.submission,
@@ -120,7 +122,6 @@ class ClusterScreen(RunScreen):
     def begin(self) -> None:
         self.show_place("Cluster")
         self.pane.grid.focus()
-        self.look_again()
 
     def look_again(self) -> None:
         if self._answered_at is None or self.now() - self._answered_at >= _PAUSE:
@@ -172,11 +173,6 @@ class ClusterScreen(RunScreen):
             if not status.problem or status.availability.total is not None:
                 self._known[status.gpu.name] = _Known(status.availability, status.asked_at or self.now())
         self._show()
-
-    @on(ListPane.Chosen)
-    def _open(self, event: ListPane.Chosen) -> None:
-        chosen = event.item
-        self.post_message(Open(targets.Report(chosen.id) if isinstance(chosen, Run) else targets.Runs(chosen.gpu.name)))
 
     @property
     def _in_flight(self) -> ListPane[Run]:

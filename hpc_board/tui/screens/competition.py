@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from rich.text import Text
-from textual import getters, on
+from textual import getters
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
@@ -14,7 +14,6 @@ from hpc_board.domain.grading import Overall, OverallRow
 from hpc_board.report import blocks
 from hpc_board.report.grading import overall_remarks, overall_table, overall_title
 from hpc_board.tui import targets
-from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
 from hpc_board.tui.verbs import binding
@@ -54,6 +53,7 @@ class CompetitionScreen(BoardScreen):
         kind: Kind[OverallRow] = Kind(
             (Column("1", "User", 12, grows=True),),
             key=lambda row: row.user,
+            target=lambda row: targets.User(row.user),
             cells=lambda row: self._cells[row.user],
             filter_words="part of a user's name",
             searched=lambda row: row.user,
@@ -66,7 +66,6 @@ class CompetitionScreen(BoardScreen):
     def begin(self) -> None:
         self.show_place(f"Competition {self._competition}")
         self.pane.grid.focus()
-        self.look_again()
 
     def look_again(self) -> None:
         self.ask("overall", lambda: self.board.standings.overall(self._competition), self._show, patient=True)
@@ -100,10 +99,6 @@ class CompetitionScreen(BoardScreen):
         self.pane.grid.set_columns(tuple(_columns(table)))
         self.pane.show_all(overall.rows)
         self.refresh_bindings()
-
-    @on(ListPane.Chosen)
-    def _open(self, event: ListPane.Chosen) -> None:
-        self.post_message(Open(targets.User(event.item.user)))
 
 
 def _columns(table: blocks.Table) -> Iterator[Column]:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from rich.console import Group
 from rich.text import Text
-from textual import getters, on
+from textual import getters
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -15,7 +15,6 @@ from hpc_board.domain.run import Run
 from hpc_board.report.feeds import feed_change, feed_line
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.tui import targets
-from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, BoardScreen, Clock
@@ -66,6 +65,7 @@ class FeedScreen(RunScreen):
         kind = Kind(
             _COLUMNS,
             key=lambda entry: str(entry.id),
+            target=lambda entry: targets.Report(entry.run),
             cells=self._cells,
             details=self._details,
             submission=lambda entry: entry.submission,
@@ -81,7 +81,6 @@ class FeedScreen(RunScreen):
     def begin(self) -> None:
         self._show_place()
         self.pane.grid.focus()
-        self.look_again()
 
     def look_again(self) -> None:
         self.read(self.pane)
@@ -129,10 +128,6 @@ class FeedScreen(RunScreen):
             return self.board.standings.feed(task=task, offset=offset, limit=limit)
 
         return paged(read)
-
-    @on(ListPane.Chosen)
-    def _open(self, event: ListPane.Chosen) -> None:
-        self.post_message(Open(targets.Report(event.item.run)))
 
     def _cells(self, entry: FeedEntry) -> dict[str, Text]:
         return {

@@ -20,7 +20,6 @@ from hpc_board.report.run_words import times, trust, why
 from hpc_board.report.runs import step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
-from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
@@ -79,6 +78,7 @@ class RunsScreen(RunScreen):
         kind = Kind(
             self._columns,
             key=lambda line: str(line.run.id),
+            target=lambda line: targets.Report(line.run.id),
             cells=self._cells,
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
@@ -94,7 +94,6 @@ class RunsScreen(RunScreen):
             self.pane.select_once_read(str(self._selected_at_first))
         self._show_scope()
         self.pane.grid.focus()
-        self.look_again()
 
     def look_again(self) -> None:
         self.read(self.pane)
@@ -259,10 +258,6 @@ class RunsScreen(RunScreen):
     @on(ListPane.Selected)
     def _take_selected(self) -> None:
         self._read_preview()
-
-    @on(ListPane.Chosen)
-    def _open(self, event: ListPane.Chosen) -> None:
-        self.post_message(Open(targets.Report(event.item.run.id)))
 
     def _nothing(self) -> str:
         whose = "No runs" if self._everyone else "You have no runs"

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import msgspec
 from rich.text import Text
-from textual import events, getters, on
+from textual import events, getters
 from textual.app import ComposeResult
 from textual.widgets import Static
 
@@ -15,7 +15,6 @@ from hpc_board.report.blocks import Log
 from hpc_board.report.histories import history_plot, history_rows, in_order, page_notes
 from hpc_board.report.plots import plot_block
 from hpc_board.tui import targets
-from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
@@ -76,6 +75,7 @@ class TrendScreen(RunScreen):
         kind = Kind(
             _COLUMNS,
             key=lambda each: str(each.run.run),
+            target=lambda each: targets.Report(each.run.run),
             cells=_cells,
             nothing=lambda: "No passing ranked runs yet.",
             submission=lambda each: each.run.submission,
@@ -91,7 +91,6 @@ class TrendScreen(RunScreen):
         self.plot.display = False
         self.query_one("#notes").display = False
         self.pane.grid.focus()
-        self.look_again()
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
@@ -137,10 +136,6 @@ class TrendScreen(RunScreen):
             block = plot_block(plot, width, height)
             self.plot.border_title = block.title if isinstance(block, Log) else plot.title
             self.plot.update(log_lines(block) if isinstance(block, Log) else block.text)
-
-    @on(ListPane.Chosen)
-    def _open(self, event: ListPane.Chosen) -> None:
-        self.post_message(Open(targets.Report(event.item.run.run)))
 
 
 def _cells(listed: _Listed) -> dict[str, Text]:

@@ -20,7 +20,6 @@ from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.report.formatting import count_text, score_text, span_text, speedup_text
 from hpc_board.report.standings import rank_text
 from hpc_board.tui import targets
-from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells
 from hpc_board.tui.screens.base import BoardScreen, Clock
@@ -83,6 +82,7 @@ class UserScreen(RunScreen):
         runs: Kind[Run] = Kind(
             tuple(replace(column, sorts=False) for column in columns),
             key=lambda run: str(run.id),
+            target=lambda run: targets.Report(run.id),
             cells=lambda run: cells(Line(run, now=self.now())),
             nothing=lambda: "No runs yet.",
             submission=lambda run: run.submission,
@@ -96,7 +96,6 @@ class UserScreen(RunScreen):
     def begin(self) -> None:
         self.show_place(f"User {self._whose}")
         self.ranks.grid.focus()
-        self.look_again()
 
     def look_again(self) -> None:
         user, by = self._whose, self._by
@@ -164,8 +163,5 @@ class UserScreen(RunScreen):
         }
 
     @on(ListPane.Chosen)
-    def _open(self, event: ListPane.Chosen) -> None:
-        if isinstance(event.item, Run):
-            self.post_message(Open(targets.Report(event.item.id)))
-        else:
-            self.action_trend()
+    def _open(self) -> None:
+        self.action_trend()

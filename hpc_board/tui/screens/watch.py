@@ -159,6 +159,7 @@ class WatchScreen(RunScreen):
             kind = Kind(
                 WATCHED,
                 key=lambda run: str(run.id),
+                target=lambda run: targets.Report(run.id),
                 cells=self._cells,
                 submission=lambda run: run.submission,
                 title="Runs",
@@ -336,10 +337,6 @@ class WatchScreen(RunScreen):
         self.progress_line.show(newest, self.now())
         self._show_runs()
         self._show_standing()
-
-    @on(ListPane.Chosen)
-    def _open(self, event: ListPane.Chosen) -> None:
-        self.post_message(Open(targets.Report(event.item.id)))
 
     @on(ListPane.Selected)
     def _read_change(self) -> None:

@@ -19,8 +19,10 @@ from textual.widgets import Static
 
 from hpc_board.errors import BoardError
 from hpc_board.tui.formatting import MARKED, SELECTED
+from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, Window, whole
 from hpc_board.tui.palette import Tone, empty_text, toned
+from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.blocks import entitle, show_text
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row, Sorting
@@ -49,7 +51,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     - `details` returns the text on the selected item below the table; `scrolls` makes it scrollable by keys.
     - `filter_words` is the placeholder of the filter, empty for a list without one. `searched` returns the text of an
       item that the filter of a list without pages searches.
-    - `opens` is whether Enter opens a screen for an item.
+    - `target` returns the target that Enter on an item opens; a list without it posts `Chosen` if it `opens` items.
     - `nothing` returns the text of an empty list.
     - `submission` returns the number of an item's submission, for the sign of the marked one.
     - `title` is the title of the table's panel, beside which the list counts; `heading` that of the item's panel.
@@ -65,6 +67,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     details: Callable[[T], RenderableType] | None = None
     scrolls: bool = False
     opens: bool = True
+    target: Callable[[T], Target] | None = None
     filter_words: str = ""
     searched: Callable[[T], str] = str
     nothing: Callable[[], str] = str
@@ -527,8 +530,9 @@ class ListPane(Vertical, Generic[T]):
     def _choose(self, event: Grid.RowSelected) -> None:
         event.stop()
         # The event of a table that was just emptied has no key.
-        if (key := getattr(event.row_key, "value", None)) in self._items:
-            self.post_message(self.Chosen(self._items[key]))
+        if (item := self._items.get(getattr(event.row_key, "value", ""))) is not None:
+            target = self._kind.target
+            self.post_message(self.Chosen(item) if target is None else Open(target(item)))
 
     @on(Grid.HeadClicked)
     def _click_head(self, event: Grid.HeadClicked) -> None:
