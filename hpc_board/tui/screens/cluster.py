@@ -146,10 +146,7 @@ class ClusterScreen(RunScreen):
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
         """Return the selected run in flight, if that list has the focus."""
-        return self._in_flight.selected if self.is_mounted and self._in_flight.grid.has_focus else None
-
-    def on_descendant_focus(self) -> None:
-        self.refresh_bindings()
+        return self._in_flight.selected if self.is_mounted and self.focused is self._in_flight.grid else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the keys of a run beside the list of GPUs."""

@@ -63,9 +63,6 @@ class Confirm(ModalScreen[bool]):
     def on_mount(self) -> None:
         self.query_one("#no" if self._destroys else "#yes").focus()
 
-    def on_descendant_focus(self) -> None:
-        self.refresh_bindings()
-
     @property
     def key_labels(self) -> Mapping[str, str]:
         return {"press": self._yes if self.focused is self.query_one("#yes") else self._no}

@@ -255,10 +255,6 @@ class RunsScreen(RunScreen):
             self.notify(f"Rerun as {words}.", markup=False)
         self.read(self.pane, patient=False)
 
-    @on(ListPane.Selected)
-    def _take_selected(self) -> None:
-        self._read_preview()
-
     def _nothing(self) -> str:
         whose = "No runs" if self._everyone else "You have no runs"
         where = f" on {self._gpu}" if self._gpu else ""
@@ -292,6 +288,7 @@ class RunsScreen(RunScreen):
             return Group(head, facts(lines))
         return Group(head, facts(lines), "", drawn(self._preview.outcome(self.board.user)))
 
+    @on(ListPane.Selected)
     def _read_preview(self) -> None:
         """Read the selected run for a huge screen, unless its end is shown already."""
         run = self._selected

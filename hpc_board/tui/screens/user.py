@@ -119,16 +119,13 @@ class UserScreen(RunScreen):
         """Return the run of the selected row of the list with the focus."""
         if not self.is_mounted:
             return None
-        if self.runs.grid.has_focus:
+        if self.focused is self.runs.grid:
             return self.runs.selected
         rank = self.ranks.selected
         if rank is None:
             return None
         row = rank.row
         return NamedRun(row.run, row.submission, rank.task, rank.gpu, row.user, row.submitter)
-
-    def on_descendant_focus(self) -> None:
-        self.refresh_bindings()
 
     def _show(self, page: UserPage) -> None:
         words = [count_text(len(page.ranks), "rank"), count_text(page.records, "record")]
