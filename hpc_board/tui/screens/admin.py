@@ -86,7 +86,6 @@ class _Reruns(NamedTuple):
 class AdminScreen(RunScreen):
     """Lists of boards, users, ranked runs and decisions, each on a page; creators see the boards that they manage."""
 
-    CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("visibility", "terms", "stop", "limits"),
         binding("rerun", "Rerun the best submissions, or confirm a score", action="rerun_best", id="admin.rerun"),

@@ -123,8 +123,10 @@ class BoardScreen(Screen[None]):
     """True while a question is open whose answer opens another screen."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give the screen a name, and its bindings ids, by which preferences change their keys."""
+        """Give the screen a name, its style sheet, and its bindings ids, by which preferences change their keys."""
         name = cls.__name__.removesuffix("Screen")
+        if cls.__module__.endswith(f".{name.lower()}"):
+            cls.CSS_PATH = f"{name.lower()}.tcss"
         if "BINDINGS" in cls.__dict__:
             cls.BINDINGS = named(cls.BINDINGS, name.lower())
         cls.NAME = cls.__dict__.get("NAME", name)

@@ -71,7 +71,6 @@ class _Answer(msgspec.Struct, frozen=True):
 class ClusterScreen(RunScreen):
     """All GPUs of the settings; those of a silent cluster show their last known state with its age."""
 
-    CSS_PATH = "cluster.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("refresh", "Query the schedulers, at most every poll_seconds", action="ask_again"),
         binding("scope", "Show all users' runs on the selected GPU"),

@@ -20,7 +20,6 @@ from hpc_board.tui.widgets.text_pane import SourceText, SourceView, source_of
 class CodeScreen(BoardScreen):
     """A submitted file with syntax highlighting."""
 
-    CSS_PATH = "code.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [binding("mark")]
     HELP: ClassVar[str] = (
         "You can read your own files at any time. Admins can read all files; other users can after the deadline, if "

@@ -33,7 +33,6 @@ _EDGES = 2
 class CompareScreen(RunScreen):
     """The comparison of an older submission with a newer one: times on every GPU where both have any, and code."""
 
-    CSS_PATH = "compare.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [binding("panel")]
     HELP: ClassVar[str] = (
         "Compares the newer submission with the older one, in whatever order they were marked. ± is half the width of "

@@ -29,7 +29,6 @@ _CELLS_MAX = 30
 class CompetitionScreen(BoardScreen):
     """The users of a competition by their score over all its tasks."""
 
-    CSS_PATH = "competition.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [binding("mine", "Go to your row"), binding("filter"), USER_KEY]
     HELP: ClassVar[str] = (
         "The first column after the user is the score that ranks, over all tasks of the competition that you may see. "

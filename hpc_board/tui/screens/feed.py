@@ -44,7 +44,6 @@ _WORDS = {
 class FeedScreen(RunScreen):
     """The changes of the standings, newest first; older entries are read while the user scrolls."""
 
-    CSS_PATH = "feed.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("scope", "Switch between the selected entry's task and all tasks"),
     ]

@@ -72,7 +72,6 @@ class ReportScreen(RunScreen):
     """A run on several pages, read again while the run is in flight."""
 
     NAME: ClassVar[str] = "Run"
-    CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("next", "log"),
         binding("search", "Search the text beside the overview or the cases"),

@@ -44,7 +44,6 @@ _CHOSEN = "m on another run compares both; m again unmarks this one"
 class RunsScreen(RunScreen):
     """The runs that match the filter; the visible ones are updated about once a second."""
 
-    CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("filter", "select", "scope", "sort", "reverse", "select_all"),
         app_binding("cluster"),

@@ -37,7 +37,6 @@ class StandingsScreen(RunScreen):
     """A board for each GPU, as many side by side as fit; the user's rows are marked."""
 
     NAME: ClassVar[str] = "Board"
-    CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("submit", "Submit a file for this task"),
         Binding("left,h", "turn(-1)", "Previous GPU", key_display="←", show=False, tooltip="Show the previous GPU"),

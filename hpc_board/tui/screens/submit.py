@@ -65,7 +65,6 @@ _TYPING_SECONDS = 0.3
 class SubmitScreen(BoardScreen):
     """A form that is checked on every change, with the batch script beside it or one key away."""
 
-    CSS_PATH = "submit.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Submit one job for each ticked GPU"),
         Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),

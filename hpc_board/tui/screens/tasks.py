@@ -77,7 +77,6 @@ class _Ranks(msgspec.Struct, frozen=True):
 class TasksScreen(BoardScreen):
     """The first screen: a list of tasks; for the selected one the description, the code and the user's ranks."""
 
-    CSS_PATH = "tasks.tcss"
     # The filter, which comes before the list, would take the letters.
     AUTO_FOCUS = "#tasks"
     BINDINGS: ClassVar[list[BindingType]] = [

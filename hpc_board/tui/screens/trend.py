@@ -52,7 +52,6 @@ class _Listed(msgspec.Struct, frozen=True):
 class TrendScreen(RunScreen):
     """A user's ranked runs on one board, as a plot and a list."""
 
-    CSS_PATH = "trend.tcss"
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"trend", "cancel"})
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "

@@ -47,7 +47,6 @@ _RANKS_LINES_MIN = 6
 class UserScreen(RunScreen):
     """A user's ranks, above the newest runs."""
 
-    CSS_PATH = "user.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("scope", "Switch between the ranks of the user and those of each entrant"),
         binding("panel"),

@@ -104,7 +104,6 @@ class WatchScreen(RunScreen):
     Leaving the screen ends the watch; its runs go on.
     """
 
-    CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("pause"),
         binding("edit", "Edit the file; the watch continues afterwards"),
