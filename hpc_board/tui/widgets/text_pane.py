@@ -20,7 +20,6 @@ from textual.widgets import Log, Static
 
 from hpc_board.board import Board
 from hpc_board.model.text import printable
-from hpc_board.report.comparisons import diff_tone
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import TONES, entitle
@@ -393,6 +392,9 @@ class SourceView(TextPane):
             return
         view = self.query_one(_CodeView)
         if self._ending == _DIFF:
+            # The comparisons take a while to load, which the first list need not wait for.
+            from hpc_board.report.comparisons import diff_tone
+
             lines = [_styled(line, TONES[diff_tone(line)].value) for line in self.text.split("\n")]
         else:
             lines = coloured(self.text, _lexer(self._ending), self.app)
