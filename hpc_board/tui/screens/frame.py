@@ -45,13 +45,7 @@ class TooSmallScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="words", markup=False)
 
-    def on_mount(self) -> None:
-        self._show()
-
     def on_resize(self) -> None:
-        self._show()
-
-    def _show(self) -> None:
         columns, lines = LEAST
         have = f"{self.app.size.width}x{self.app.size.height}"
         words = f"hpc-board needs {columns}x{lines}; this terminal has {have}. Enlarge it, or press q to quit."
