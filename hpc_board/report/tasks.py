@@ -78,16 +78,17 @@ def gpus_table(
         (Column("GPU"), lambda status: one_line(status.gpu.name)),
         (Column("CLUSTER"), lambda status: one_line(status.gpu.cluster.name)),
         (Column("PARTITION"), lambda status: one_line(status.gpu.partition) or "-"),
-        (Column("FREE", right=True), lambda status: _count(status.availability.free)),
-        (Column("TOTAL", right=True), lambda status: _count(status.availability.total)),
-        (Column("QUEUED", right=True), lambda status: _count(status.availability.queued)),
+        (Column("FREE", right=True), lambda status: known_count(status.availability.free)),
+        (Column("TOTAL", right=True), lambda status: known_count(status.availability.total)),
+        (Column("QUEUED", right=True), lambda status: known_count(status.availability.queued)),
         (Column("UPDATED"), lambda status: _asked_text(status.asked_at, now)) if shared else None,
         (Column("REMARK", flexible=True), lambda status: _remark(status, runners, reader, now)),
         empty="No GPUs. List them under `gpus` in the settings.",
     )
 
 
-def _count(number: int | None) -> str:
+def known_count(number: int | None) -> str:
+    """Return a number; "?" if it is unknown."""
     return "?" if number is None else str(number)
 
 

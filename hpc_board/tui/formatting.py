@@ -8,7 +8,6 @@ from rich.cells import cell_len
 from hpc_board.domain.board_options import is_past
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.runner import Runner
-from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Task
 from hpc_board.model.text import one_line
@@ -82,14 +81,6 @@ def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
     if is_past(deadline, now):
         return "over", Tone.MUTED
     return span_text(deadline - now), Tone.WAITING if deadline - now < timedelta(days=1) else Tone.PLAIN
-
-
-def capacity(available: Availability) -> tuple[str, str]:
-    """Return a GPU's free devices ("3/8 free") and waiting jobs ("12 queued"); "?" stands for unknown numbers."""
-    free, total, queued = (
-        "?" if count is None else str(count) for count in (available.free, available.total, available.queued)
-    )
-    return f"{free}/{total} free", f"{queued} queued"
 
 
 def languages(task: Task) -> str:

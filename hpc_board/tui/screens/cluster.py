@@ -17,6 +17,7 @@ from hpc_board.model.gpu import Availability, Gpu, GpuStatus
 from hpc_board.report.formatting import count_text, span_text
 from hpc_board.report.run_words import times, why
 from hpc_board.report.runners import place_text, reason_text
+from hpc_board.report.tasks import known_count
 from hpc_board.schedulers import kind_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import holding, state
@@ -195,8 +196,8 @@ class ClusterScreen(RunScreen):
             "cluster": toned(status.gpu.cluster.name, Tone.MUTED),
             "partition": toned(status.gpu.partition or status.gpu.cluster.name, Tone.MUTED),
             "bar": _bar(counts, stale=stale),
-            "free": toned(f"{_count(counts.free)}/{_count(counts.total)}", tone),
-            "queued": toned(_count(counts.queued), Tone.WAITING if counts.queued and not stale else tone),
+            "free": toned(f"{known_count(counts.free)}/{known_count(counts.total)}", tone),
+            "queued": toned(known_count(counts.queued), Tone.WAITING if counts.queued and not stale else tone),
             "own": self._own_words(status.gpu),
             "state": _state_words(status),
             "asked": toned(span_text(self.now() - known.at) if known else "", Tone.WAITING if stale else Tone.MUTED),
@@ -272,10 +273,6 @@ def _bar(counts: Availability, *, stale: bool) -> Text:
         free = 1
     tone = Tone.MUTED if stale else Tone.GOOD
     return Text.assemble(("█" * free, tone.value), ("░" * (_BAR_CELLS - free), Tone.MUTED.value))
-
-
-def _count(count: int | None) -> str:
-    return "?" if count is None else str(count)
 
 
 def _state_words(status: GpuStatus) -> Text:

@@ -34,8 +34,8 @@ from hpc_board.domain.submission import EXTENSIONS
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.report.formatting import span_text
+from hpc_board.report.tasks import known_count
 from hpc_board.schedulers import Remark, kind_of
-from hpc_board.tui.formatting import capacity
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import FRESH
@@ -338,7 +338,9 @@ def _state(gpu: Gpu, statuses: Mapping[str, GpuStatus] | None) -> Text:
     elif status.problem:
         line = Text.assemble((f"{'no answer':>10}", Tone.BAD.value))
     else:
-        free, queued = capacity(status.availability)
+        counts = status.availability
+        free = f"{known_count(counts.free)}/{known_count(counts.total)} free"
+        queued = f"{known_count(counts.queued)} queued"
         # A narrow list cuts the end of lines: the warning comes first.
         warning = ("  python?" if status.warning else "", Tone.WAITING.value)
         line = Text.assemble(f"{free:>10}", warning, "  ", (f"{queued:>11}", Tone.MUTED.value))
