@@ -286,7 +286,7 @@ async def test_the_palette_names_the_gpu_to_hold_and_releases_held_ones_from_eve
         names = await lines_of_palette(pilot, "escape", "escape")
         assert "Hold H100" not in names
         await press(pilot, *"release")
-        await until(pilot, lambda: pilot.app.screen.query_one(OptionList).option_count == 2)
+        await until(pilot, lambda: pilot.app.screen.query_one(OptionList).option_count == 1)
         await press(pilot, "enter")
         await until(pilot, lambda: "Release H100?" in text_of(pilot.app))
 
