@@ -233,7 +233,7 @@ _COMMANDS = {
         ("compare", "standings:compare", "Compare the files of two runs."),
         ("experiment", "experiment:experiment", "Compare two entrants by all their runs."),
         ("code", "runs:code", "Print the file of a run."),
-        ("note", "moderation:note", "Add a note to one of your submissions."),
+        ("note", "moderation:note", "Add a note to the submission of one of your runs."),
         ("export", "export:export_own", "Export your runs as a table."),
     ),
     "Tasks": (

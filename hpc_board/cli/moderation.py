@@ -8,6 +8,7 @@ import click
 from hpc_board.cli.exits import DONE, NO_VERDICT
 from hpc_board.cli.follow import report_unsent, watch_hint
 from hpc_board.cli.options import (
+    NUMBER,
     SUBMISSION_NUMBER,
     Number,
     Open,
@@ -15,7 +16,7 @@ from hpc_board.cli.options import (
     created_names,
     gpus_option,
     limit_option,
-    submission_argument,
+    run_numbers,
     submission_numbers,
     task_names,
 )
@@ -74,7 +75,14 @@ class _LimitNumber(click.IntRange):
 
 
 _limit_number = _LimitNumber(LIMIT_MAX)
-_submissions = submission_argument("submissions", "SUBMISSION...", several=True)
+_submissions = click.argument(
+    "submissions",
+    metavar="SUBMISSION...",
+    nargs=-1,
+    required=True,
+    type=SUBMISSION_NUMBER,
+    shell_complete=submission_numbers,
+)
 _REASON = "Reason, shown to the users concerned."
 _required_reason = click.option("--reason", metavar="TEXT", required=True, help=_REASON)
 _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_REASON)
@@ -409,15 +417,17 @@ def rerun(
 # The user's own submissions
 
 
-@command("hpc-board note 7 'four values per thread'")
-@submission_argument()
+@command("hpc-board note 12 'four values per thread'")
+@click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
 @click.argument("text")
-def note(open_: Open, submission: int, text: str, as_json: bool) -> None:
-    """Add a note to one of your submissions.
+def note(open_: Open, *, id_: int, text: str, as_json: bool) -> None:
+    """Add a note to the submission of one of your runs.
 
     A run shows its notes in order, starting with that of `submit --note`.
     All users who can see the run can see them.
     """
-    open_().submissions.note(submission, text)
+    board = open_()
+    submission = board.runs.get(id_).submission
+    board.submissions.note(submission, text)
     told = f"Note added to submission {submission}; `hpc-board runs --note TEXT` finds it."
     print_done(SubmissionNoteView(submission=submission, text=text), told, as_json=as_json)

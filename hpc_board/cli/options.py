@@ -370,18 +370,6 @@ def tags_option(text: str) -> Decorator:
     return click.option("--tag", "tags", metavar="KEY=VALUE", multiple=True, help=text)
 
 
-def submission_argument(name: str = "submission", metavar: str = "SUBMISSION", *, several: bool = False) -> Decorator:
-    """Return the argument for the number of a submission, or of `several`."""
-    return click.argument(
-        name,
-        metavar=metavar,
-        nargs=-1 if several else 1,
-        required=True,
-        type=SUBMISSION_NUMBER,
-        shell_complete=submission_numbers,
-    )
-
-
 submissions_option = click.option(
     "--submission", "of_submissions", is_flag=True, help="Take numbers of submissions, as in `admin copies`."
 )

@@ -150,7 +150,7 @@ CASES = (
     Case("list.brief", "list", form="--json=brief"),
     Case("version.brief", "version", form="--json=brief"),
     Case("code", "code {best}"),
-    Case("note", "note {submission_best} another"),
+    Case("note", "note {best} another"),
     Case("template", "template scan --language py"),
     Case("version", "version"),
     Case("show.leaders", "show"),

@@ -757,9 +757,9 @@ def test_runs_are_found_by_note(board: Recorded) -> None:
 
 def test_only_the_owner_remarks_on_a_submission(board: Recorded) -> None:
     run = timed(board, "ada", 1e-6)
-    refused = call(board, "bob", "note", str(run.submission), "x")
+    refused = call(board, "bob", "note", str(run.id), "x")
     assert (refused.exit_code, "the owner is ada" in refused.stderr) == (5, True)
-    assert call(board, ADMIN, "note", str(run.submission), "x").exit_code == 5
+    assert call(board, ADMIN, "note", str(run.id), "x").exit_code == 5
     assert board.board.runs.get(run.id).remarks == NO_REMARKS
 
 

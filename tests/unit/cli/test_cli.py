@@ -1255,8 +1255,8 @@ def test_an_option_of_all_commands_is_taken_before_and_behind_the_command(board:
 
 def test_a_quiet_command_prints_no_remarks_and_its_errors(board: Recorded) -> None:
     run = board.add(result=result_of(Verdict.PASS), mode=Mode.TEST)
-    assert call(board, "note", str(run.submission), "a note").stderr
-    assert call(board, "note", str(run.submission), "a note", "-q").stderr == ""
+    assert call(board, "note", str(run.id), "a note").stderr
+    assert call(board, "note", str(run.id), "a note", "-q").stderr == ""
     assert call(board, "-q", "run", "99").stderr.startswith("error: there is no run 99")
 
 
