@@ -16,7 +16,15 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, moment, plain_text, time_text
+from hpc_board.store.row_values import (
+    UndecodableError,
+    decoded,
+    decoded_json,
+    moment,
+    optional_time_text,
+    plain_text,
+    time_text,
+)
 from hpc_board.store.sqlite import Database, Row
 
 Newest = CreatedBoard | BoardChange
@@ -55,12 +63,13 @@ _OF_OWN_TEAM = "task = :task AND team = (SELECT team FROM teams WHERE task = :ta
 
 _USERS = "SELECT user FROM submissions WHERE task = :task UNION SELECT user FROM teams WHERE task = :task"
 
-# Those without a team whose first submission in time came after a freeze.
+# Those without a team whose first submission in time came after a freeze, and not after the one that replaces it.
 _NEW_USERS = """
 SELECT user FROM submissions
  WHERE task = :task AND id NOT IN (SELECT submission FROM late)
    AND user NOT IN (SELECT user FROM teams WHERE task = :task)
- GROUP BY user HAVING MIN(submitted_at) > :freeze_at
+ GROUP BY user
+HAVING MIN(submitted_at) > :former AND (:freeze IS NULL OR MIN(submitted_at) <= :freeze)
 """
 
 _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_version = ? GROUP BY gpu ORDER BY gpu"
@@ -212,14 +221,14 @@ def _set_teams(db: Database, new: NewChange, before: BoardOptions | None) -> Non
     """Set the team of each user with submissions to a board, and of each sender; a deleted board has none.
 
     With the same teams as `before`, it is set for those alone who manage the board now and did not, or the reverse, and
-    for those who first submitted during a freeze that ends: the groups of others may have ended.
+    for those whose first submission a freeze no longer withholds: the groups of others may have ended.
     """
     from hpc_board.store import ranking
 
     joining: set[str] = set()
-    if before is not None and before.freeze_at is not None and new.options.freeze_at is None:
-        frozen = {"task": new.name, "freeze_at": time_text(before.freeze_at)}
-        joining = {row["user"] for row in db.query(_NEW_USERS, frozen)}
+    if before is not None and before.freeze_at is not None:
+        freezes = {"former": time_text(before.freeze_at), "freeze": optional_time_text(new.options.freeze_at)}
+        joining = {row["user"] for row in db.query(_NEW_USERS, {"task": new.name, **freezes})}
     for user in _users(db, new.name) | new.senders.keys():
         sender = new.senders.get(user, NO_SENDER)
         who = user, sender.groups, sender.role

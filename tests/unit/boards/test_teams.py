@@ -196,17 +196,19 @@ def test_managers_of_a_board_are_members_of_no_team(place: Recorded, monkeypatch
     assert rows(place) == [(1, "@red", ["ada", "carl"])]
 
 
+@pytest.mark.parametrize("ends", [("none",), ("2030-01-01", "none"), ("-3h", "none")], ids=" ".join)
 def test_after_a_freeze_no_submission_changes_a_team_and_its_end_adds_the_new_members(
-    place: Recorded, monkeypatch: pytest.MonkeyPatch
+    place: Recorded, monkeypatch: pytest.MonkeyPatch, ends: tuple[str, ...]
 ) -> None:
     sent(place, "ada", 1e-6)
     sent(place, "grace", 2e-6)
     in_groups(monkeypatch, {"red": ("bob", "carl", "grace"), "blue": ("ada", "eve")})
     update(place, "--freeze", "2026-05-02")
     for user, group in (("ada", "blue"), ("dan", "red"), ("carl", "red")):
-        submit(place, user, frozenset({group}))
+        submit(place, user, frozenset({group}), hours=-24)
     assert rows(place, ADMIN) == [(1, "@red", ["ada", "bob"]), (2, "grace", [])]
-    update(place, "--freeze", "none")
+    for end in ends:
+        update(place, "--freeze", end)
     assert rows(place) == [(1, "@red", ["ada", "bob", "carl"]), (2, "grace", [])]
 
 
