@@ -329,7 +329,8 @@ def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
                 )
                 for _ in range(count)
             ],
-        )
+        ),
+        sender=None,
     )
 
     def send(run: Run) -> None:

@@ -24,7 +24,7 @@ from board_generator import END, GPUS, Size, generate, task_versions, user_name
 
 from hpc_board.admin.export import Export
 from hpc_board.boards.pages import page
-from hpc_board.domain.moderation import GPU_SECONDS_MAX, NO_SENDER, GpuLimit, Period, Sender
+from hpc_board.domain.moderation import GPU_SECONDS_MAX, GpuLimit, Period, Sender
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
 from hpc_board.domain.standing import Page, Rows
@@ -102,7 +102,7 @@ class Asker:
 
     def submit(self) -> Run:
         """Store a submission with one run, in one transaction."""
-        return self._submit()
+        return self._submit(None)
 
     def submit_limited(self) -> Run:
         """Store a submission with one run by the rules of a board that limits the GPU time of a week."""
@@ -110,7 +110,7 @@ class Asker:
             self.store.moderation.set_gpu_limit(GpuLimit(GPU_SECONDS_MAX, Period.WEEK), "admin", END)
         return self._submit(Sender())
 
-    def _submit(self, sender: Sender = NO_SENDER) -> Run:
+    def _submit(self, sender: Sender | None) -> Run:
         new = NewRun(_GPU, "main", "gpu", f"bench-{os.getpid()}-{time.monotonic_ns()}", "", "self-run", False, "")
         code = f"# {time.monotonic_ns()}".encode()
         submission = NewSubmission(

@@ -210,7 +210,9 @@ def filled_board(folder: Path) -> Board:
 
     users = [(f"user{number}", number) for number in range(ROWS)] + [(board.user, ROWS + n) for n in range(RUNS)]
     for start in range(0, len(users), 1000):
-        added = store.submissions.add_all([new(user, number) for user, number in users[start : start + 1000]])
+        added = store.submissions.add_all(
+            [new(user, number) for user, number in users[start : start + 1000]], sender=None
+        )
         runs = [run for _, each in added for run in each]
         with DatabaseFile(settings.board / "board.db").writing() as db:
             for run in runs:

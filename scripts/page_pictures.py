@@ -49,7 +49,8 @@ def filled(board: Recorded) -> None:
                     note="",
                     at=at,
                     runs=[run],
-                )
+                ),
+                sender=None,
             )
             case = row_case(
                 low_ns=0.99e9 * best_s, time_ns=1e9 * best_s, high_ns=1.02e9 * best_s, reference_ns=REFERENCE_NS

@@ -17,7 +17,7 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.job_options import JobOptions, OptionRules
-from hpc_board.domain.moderation import CONFIRMING_RUNS, NO_SENDER, Rerun, Sender, may_read_code
+from hpc_board.domain.moderation import CONFIRMING_RUNS, Rerun, Sender, may_read_code
 from hpc_board.domain.origin import Origin
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -358,7 +358,7 @@ class Submissions:
             )
             sent = Sent(again, each.submission.user, rerun, each.unless_ranked)
             drafts += [sent] * (CONFIRMING_RUNS if confirm else 1)
-        return self._submit(drafts, None) if drafts else []
+        return self._submit(drafts, None, sender=None) if drafts else []
 
     def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:
         """Send each milestone of `task` as a ranked run to `gpus`, or to all GPUs that show it.
@@ -386,7 +386,7 @@ class Submissions:
                 f"no milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",
                 hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone excludes.",
             )
-        return self._submit([Sent(draft, self._context.user) for draft in drafts], None)
+        return self._submit([Sent(draft, self._context.user) for draft in drafts], None, sender=None)
 
     def _check_room(self, more: int) -> None:
         unfinished = self._context.store.runs.unfinished_of(self._context.user)
@@ -401,7 +401,7 @@ class Submissions:
         sent: Sequence[Sent],
         array: bool | None,
         *,
-        sender: Sender = NO_SENDER,
+        sender: Sender | None,
         deleted: Collection[str] = (),
         fresh: bool = False,
         key: SubmissionKey | None = None,

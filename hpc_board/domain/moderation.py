@@ -147,10 +147,6 @@ class Sender(msgspec.Struct, frozen=True):
     is_bound: bool = True
 
 
-NO_SENDER = Sender(Role.NONE, is_bound=False)
-"""The sender of reruns and milestones: the rules of a board do not bind them, and they change no team."""
-
-
 def limits_for(limits: Collection[Limits], user: str, role: Role) -> tuple[Limits, ...]:
     """Return the limits of a leaderboard that apply to a user, one object for each period that has any.
 

@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from hpc_board.domain.board_options import BoardOptions, Visibility, deadline_refusal, is_past
-from hpc_board.domain.moderation import NO_SENDER, RERUN, Sender
+from hpc_board.domain.moderation import RERUN, Sender
 from hpc_board.domain.roles import GROUP
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, loss
 from hpc_board.errors import InputError, Refused
@@ -198,7 +198,7 @@ def _entries(db: Database, task: str, version: str) -> tuple[Entries, ...]:
     return tuple(decoded(Entries, row) for row in db.query(_ENTRIES, [task, version]))
 
 
-def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sender, at: datetime) -> None:
+def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sender | None, at: datetime) -> None:
     """Mark a new submission of `user` to a board as late if it comes after their deadline, or else set their team.
 
     After a freeze the teams stay: who left and joined them would tell who submitted.
@@ -209,11 +209,11 @@ def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sen
     row = _newest(db, name)
     if row is not None and row["task_version"] is not None:
         options = _change(row).options
-        due_at = options.deadline_of(user, sender.groups)
+        due_at = options.deadline_of(user, () if sender is None else sender.groups)
         if due_at is not None and is_past(due_at, at):
             # It changes no other's rank, as one that left a team would.
             db.insert("late", {"submission": submission, "due_at": time_text(due_at)})
-        elif sender is not NO_SENDER and options.teams and not is_past(options.freeze_at, at):
+        elif sender is not None and options.teams and not is_past(options.freeze_at, at):
             ranking.set_team(db, name, user, options.team_of(user, sender.groups, sender.role))
 
 
@@ -230,7 +230,7 @@ def _set_teams(db: Database, new: NewChange, before: BoardOptions | None) -> Non
         freezes = {"former": time_text(before.freeze_at), "freeze": optional_time_text(new.options.freeze_at)}
         joining = {row["user"] for row in db.query(_NEW_USERS, {"task": new.name, **freezes})}
     for user in _users(db, new.name) | new.senders.keys():
-        sender = new.senders.get(user, NO_SENDER)
+        sender = new.senders.get(user, Sender())
         who = user, sender.groups, sender.role
         if (
             before is None
@@ -256,7 +256,7 @@ def _mark_late_anew(db: Database, new: NewChange) -> None:
     teams = {row["user"]: row["team"].removeprefix(GROUP) for row in db.rows("teams", "task = ?", [new.name])}
     for row in list(db.query(_MAY_BE_LATE, {"task": new.name, "deadline": deadline, "rerun": RERUN})):
         user = row["user"]
-        due_at = new.options.deadline_of(user, {*new.senders.get(user, NO_SENDER).groups, teams.get(user, "")})
+        due_at = new.options.deadline_of(user, {*new.senders.get(user, Sender()).groups, teams.get(user, "")})
         is_late = due_at is not None and is_past(due_at, moment(row["sent_at"]))
         db.delete("late", "submission = ?", [row["id"]])
         if is_late and due_at is not None:

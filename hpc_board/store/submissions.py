@@ -13,7 +13,6 @@ from hpc_board.domain.code_tokens import tokens_sha256
 from hpc_board.domain.draft import Draft
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import (
-    NO_SENDER,
     RERUN,
     SUBMISSION,
     Category,
@@ -179,15 +178,15 @@ class SubmissionGateway:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
 
-    def add(self, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
+    def add(self, new: NewSubmission, *, sender: Sender | None) -> tuple[Submission, tuple[Run, ...]]:
         """Store a submission as `add_all` does."""
-        return self.add_all([new])[0]
+        return self.add_all([new], sender=sender)[0]
 
     def add_all(
         self,
         new: Sequence[NewSubmission],
         *,
-        sender: Sender = NO_SENDER,
+        sender: Sender | None,
         deleted: Collection[str] = (),
         key: SubmissionKey | None = None,
         if_new: bool = False,
@@ -196,6 +195,7 @@ class SubmissionGateway:
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
+        Reruns and milestones have no `sender`: the rules of the board do not bind them, and they change no team.
         `deleted` are the boards that were deleted before the submissions were drafted, for tasks of the settings. By a
         `clock` their time is that of the storage, once no other process writes.
 
@@ -394,8 +394,8 @@ def _repeated(db: Database, new: NewSubmission) -> list[int | None]:
     return [same(run.gpu, run.options, new.origin.entrant) for run in new.runs]
 
 
-def _check(db: Database, new: Sequence[NewSubmission], sender: Sender, deleted: Collection[str]) -> None:
-    if sender.is_bound:
+def _check(db: Database, new: Sequence[NewSubmission], sender: Sender | None, deleted: Collection[str]) -> None:
+    if sender is not None and sender.is_bound:
         _check_rules(db, new, sender, deleted)
     for each in new:
         _check_emulation(db, each)
@@ -486,7 +486,9 @@ def _tokens_sha256(new: NewSubmission) -> str | None:
     return tokens_sha256(new.code, language) if new.mode is Mode.RANKED else None
 
 
-def _add(db: Database, new: NewSubmission, tokens: str | None, sender: Sender) -> tuple[Submission, tuple[Run, ...]]:
+def _add(
+    db: Database, new: NewSubmission, tokens: str | None, sender: Sender | None
+) -> tuple[Submission, tuple[Run, ...]]:
     sha256 = hashlib.sha256(new.code).hexdigest()
     version = new.task.version
     moment = time_text(new.at)

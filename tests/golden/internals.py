@@ -143,7 +143,7 @@ class CommandLine:
             board = self._board(user)
             tasks = {task.name: task for task in board.tasks.catalog().tasks}
             store = Store(board.settings.board / "board.db")
-            added = store.submissions.add_all([_new(each, tasks[each.task]) for each in sent])
+            added = store.submissions.add_all([_new(each, tasks[each.task]) for each in sent], sender=None)
             numbers = [[run.id for run in runs] for _, runs in added]
             told = [run for each in sent for run in each.runs]
             _carry_on(store, dict(zip(chain.from_iterable(numbers), told, strict=True)))

@@ -149,7 +149,8 @@ class Recorded:
                         NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", emulated and gpu != "CPU", "")
                     ],
                     origin=origin,
-                )
+                ),
+                sender=None,
             )
             for status in statuses:
                 store.runs.record(run.id, status)

@@ -156,7 +156,7 @@ def remarked(board: Recorded) -> tuple[int, int]:
         opened.tasks.get("vectoradd_py"), "ada", "kernel.py", KERNEL.encode(), Mode.RANKED, "<b>", AT, [run],
         rerun=Rerun(first, "root<", AT),
     )  # fmt: skip
-    ((_, (sent,)),) = store.submissions.add_all([again])
+    ((_, (sent,)),) = store.submissions.add_all([again], sender=None)
     result = replace(result_of(Verdict.PASS, timed_case()), run=sent.id)
     store.runs.finish(sent.id, status_of(RunState.FINISHED), result, 1e-3)
     return first, sent.id
@@ -523,7 +523,8 @@ def test_a_task_that_changed_or_left_is_on_the_page_as_it_is_now_or_was_last(boa
                 note="",
                 at=AT + timedelta(days=size),
                 runs=[replace(run, token=f"{name}-{size}")],
-            )
+            ),
+            sender=None,
         )
         result = replace(result_of(Verdict.PASS, timed_case()), run=added.id)
         assert store.runs.finish(added.id, status_of(RunState.FINISHED), result, 1e-3)

@@ -53,7 +53,7 @@ def sent(
     runs = [NewRun(f"G{n}", "here", "", f"{token}-{n}", "n", "self-run", False, "s") for n in range(gpus)]
     found = board_of(place).tasks.get(task)
     new = NewSubmission(found, user, "k.py", b"x", mode, "", at, runs, milestone, rerun)
-    store_of(place).submissions.add_all([new])
+    store_of(place).submissions.add_all([new], sender=None)
 
 
 def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:

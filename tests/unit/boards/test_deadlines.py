@@ -117,7 +117,7 @@ def test_rerun_of_a_submission_is_as_late_as_the_submission(place: Recorded) -> 
         new = NewSubmission(
             task, run.user, "k.py", code, Mode.RANKED, "", utc_now() + 9 * HOUR, [new_run()], rerun=rerun
         )
-        ((submission, _),) = store.submissions.add_all([new])
+        ((submission, _),) = store.submissions.add_all([new], sender=None)
         numbers.append(submission.id)
     update(place, "--extend", "eve:+1d")
     with store.file.reading() as db:

@@ -131,7 +131,8 @@ def passed(place: Recorded, task: Task, user: str, score_s: float = 1e-3, gpu: s
             note="",
             at=at,
             runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", False, "")],
-        )
+        ),
+        sender=None,
     )
     store.runs.record(run.id, status_of(RunState.RUNNING))
     result = replace(result_of(Verdict.PASS, timed_case()), run=run.id)
@@ -695,7 +696,8 @@ def test_runs_in_flight_of_a_deleted_board_go_on_and_their_results_are_kept(plac
             note="",
             at=AT,
             runs=[NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")],
-        )
+        ),
+        sender=None,
     )
     assert call(place, "delete", "echo", "--yes").exit_code == 0
     assert [each.id for each in of(place).runs.in_flight()] == [run.id]
@@ -988,7 +990,7 @@ def test_a_submission_that_an_admin_sends_again_is_shown_only_if_the_first_one_i
         again = NewSubmission(
             task, "bob", "k.py", b"pass", Mode.RANKED, "", now, [run], rerun=Rerun(original, "root-of-boards", now)
         )
-        ((stored, _),) = Store(place.folder / "board" / "board.db").submissions.add_all([again])
+        ((stored, _),) = Store(place.folder / "board" / "board.db").submissions.add_all([again], sender=None)
         shown.append(call(place, "code", str(stored.id), user="eve").exit_code)
     assert shown == [5, 0]
 

@@ -94,7 +94,7 @@ def sent(place: Recorded, user: str, *, gpu: str = "H100", runs: int = 1, **more
     ]
     at = datetime.now(UTC) - timedelta(days=3)
     ((_, stored),) = store_of(place).submissions.add_all(
-        [NewSubmission(task, user, "k.py", b"x", Mode.RANKED, "", at, new, **more)]
+        [NewSubmission(task, user, "k.py", b"x", Mode.RANKED, "", at, new, **more)], sender=None
     )
     return stored
 
@@ -511,7 +511,7 @@ def test_a_budget_of_gpu_seconds_counts_ended_runs_and_the_time_limits_of_others
         origin=Origin("agent-b"),
     )
     with pytest.raises(Refused, match="you have used 600 of 1,000 GPU-seconds within a day") as refused:
-        submissions.add_all([new], budget=Budget(None, 1000))
+        submissions.add_all([new], sender=None, budget=Budget(None, 1000))
     assert refused.value.hint == "Nothing was sent. The budget of this command is 1000s/day."
-    submissions.add_all([replace(new, origin=Origin("agent-a"))], budget=Budget(None, 1000))
+    submissions.add_all([replace(new, origin=Origin("agent-a"))], sender=None, budget=Budget(None, 1000))
     assert run.id == 2

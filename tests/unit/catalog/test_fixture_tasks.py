@@ -50,7 +50,8 @@ def test_a_fixture_comes_back_from_the_store_as_it_went_in(fixture: Fixture, tmp
             note="",
             at=datetime(2026, 5, 1, tzinfo=UTC),
             runs=[NewRun("CPU", "here", "", "token", "nonce", "self-run", emulated=False, harness_sha256="")],
-        )
+        ),
+        sender=None,
     )
     stored = store.submissions.task(task.name, submission.task_version)
     assert stored.version == task.version == submission.task_version

@@ -118,7 +118,8 @@ def add_on_two_gpus(board: Recorded, user: str) -> None:
             note="",
             at=AT,
             runs=[NewRun(gpu, "here", "", f"hb-{gpu}", "nonce", "self-run", False, "") for gpu in ("CPU", "H100")],
-        )
+        ),
+        sender=None,
     )
 
 

@@ -492,7 +492,8 @@ def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Rec
             note="",
             at=AT,
             runs=[run],
-        )
+        ),
+        sender=None,
     )
     done = call(board, "compare", str(one.submission), "2")
     assert done.exit_code == 2

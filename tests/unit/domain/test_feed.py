@@ -35,7 +35,8 @@ def submitted(store: Store, user: str, gpu: str = "H100", *, mode: Mode = Mode.R
     new = NewRun(gpu, "main", "", f"job-{number}", "n", "self-run", False, "h")
     code = f"x = {number}".encode()
     _, (run,) = store.submissions.add(
-        NewSubmission(task=task, user=user, file_name="kernel.py", code=code, mode=mode, note="", at=NOON, runs=[new])
+        NewSubmission(task=task, user=user, file_name="kernel.py", code=code, mode=mode, note="", at=NOON, runs=[new]),
+        sender=None,
     )
     return run
 

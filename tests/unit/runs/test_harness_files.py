@@ -117,7 +117,8 @@ def test_harnesses_that_no_run_needs_go_when_they_are_old(world: World) -> None:
                     script=script_of(a_task(), Mode.TEST),
                 )
             ],
-        )
+        ),
+        sender=None,
     )
     assert updated(world).launch([run]) == []
     assert harnesses(world) == {f"{newer}.pyz", f"{sha256_of(HARNESS)}.pyz", ours["young"], "notes.txt", "my.pyz"}

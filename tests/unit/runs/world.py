@@ -80,7 +80,8 @@ class World:
                         fresh=fresh,
                     ),
                 ],
-            )
+            ),
+            sender=None,
         )
         return run
 

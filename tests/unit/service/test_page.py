@@ -284,7 +284,7 @@ def on_narrow(board: Recorded) -> Run:
         runs=[NewRun("H100", "here", "", os.urandom(8).hex(), "nonce", "self-run", False, "")],
     )
     store = Store(board.board.settings.board / "board.db")
-    _, (run,) = store.submissions.add(new)
+    _, (run,) = store.submissions.add(new, sender=None)
     store.runs.record(run.id, status_of(RunState.LOST))
     return run
 

@@ -35,7 +35,8 @@ def add(store: Store) -> tuple[Run, ...]:
             note="",
             at=now(),
             runs=[NewRun(gpu, "main", "gpu", secrets.token_hex(8), "nonce", "self-run", False, "") for gpu in "ABC"],
-        )
+        ),
+        sender=None,
     )[1]
 
 

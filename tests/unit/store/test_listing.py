@@ -35,7 +35,7 @@ def five(store: Store) -> Store:
         at=later(1),
         runs=[new_run("job-5", "L4")],
     )
-    store.submissions.add_all([noted])
+    store.submissions.add_all([noted], sender=None)
     finish(store, wrong, None, Verdict.WRONG_VALUE)
     finish(store, right, 1e-5)
     store.runs.record(queued.id, Status(RunState.QUEUED, later(2)))

@@ -75,7 +75,7 @@ def store(tmp_path: Path, request: pytest.FixtureRequest) -> Store:
 
 def add(store: Store, user: str = "ada") -> Run:
     new = NewRun("H100", "main", "", os.urandom(8).hex(), "", "self-run", False, "")
-    _, (run,) = store.submissions.add(NewSubmission(TASK, user, "k.py", b"x", Mode.TEST, "", NOON, [new]))
+    _, (run,) = store.submissions.add(NewSubmission(TASK, user, "k.py", b"x", Mode.TEST, "", NOON, [new]), sender=None)
     return run
 
 

@@ -49,7 +49,8 @@ def submitted(
     code = code or f"x = {next(_tokens)}".encode()
     at = NOON + timedelta(minutes=minutes)
     _, runs = store.submissions.add(
-        NewSubmission(task=task, user=user, file_name="kernel.py", code=code, mode=mode, note="", at=at, runs=new)
+        NewSubmission(task=task, user=user, file_name="kernel.py", code=code, mode=mode, note="", at=at, runs=new),
+        sender=None,
     )
     return runs
 
@@ -219,7 +220,7 @@ def test_what_failed_or_was_no_ranked_run_does_not_come_in_by_being_readmitted(p
 
 def test_a_milestone_is_not_ranked(store: Store) -> None:
     shown = NewSubmission(TASK, "author", "eager.py", b"", Mode.RANKED, "", NOON, [new_run("H100")], milestone="eager")
-    ((submission, (run,)),) = store.submissions.add_all([shown])
+    ((submission, (run,)),) = store.submissions.add_all([shown], sender=None)
 
     finish(store, run, 1.0)
 
@@ -231,7 +232,7 @@ def test_a_milestone_is_not_ranked(store: Store) -> None:
 
 def test_a_milestone_that_was_removed_is_not_shown(store: Store) -> None:
     shown = NewSubmission(TASK, "author", "eager.py", b"", Mode.RANKED, "", NOON, [new_run("H100")], milestone="eager")
-    ((submission, (run,)),) = store.submissions.add_all([shown])
+    ((submission, (run,)),) = store.submissions.add_all([shown], sender=None)
     finish(store, run, 1.0)
 
     def marked() -> list[str]:

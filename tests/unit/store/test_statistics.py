@@ -145,7 +145,8 @@ def test_a_submission_to_two_gpus_is_one(board: Recorded) -> None:
     task = board.board.tasks.get("vectoradd_py")
     board.board.runs.list()
     Store(board.board.settings.board / "board.db").submissions.add(
-        NewSubmission(task=task, user="ada", file_name="k.py", code=b"", mode=Mode.TEST, note="", at=AT, runs=runs)
+        NewSubmission(task=task, user="ada", file_name="k.py", code=b"", mode=Mode.TEST, note="", at=AT, runs=runs),
+        sender=None,
     )
     found = json.loads(call(board, "--json").stdout)
     assert (found["submissions"], found["runs"]) == (1, 2)

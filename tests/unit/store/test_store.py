@@ -82,7 +82,8 @@ def add(
             note="",
             at=at,
             runs=[new_run(f"job-{number + index}", gpu) for index, gpu in enumerate(gpus or ("H100",), start=1)],
-        )
+        ),
+        sender=None,
     )[1]
 
 
@@ -136,7 +137,8 @@ def test_a_submission_is_stored_with_its_runs(store: Store) -> None:
             note="tiled",
             at=NOON,
             runs=[new_run("a", "H100"), replace(new_run("b", "MI300"), trust="verified", emulated=True)],
-        )
+        ),
+        sender=None,
     )
 
     assert submission == store.submissions.get(submission.id)
@@ -231,7 +233,8 @@ def test_a_submission_that_fails_halfway_leaves_nothing(path: Path, store: Store
                 note="",
                 at=NOON,
                 runs=[new_run("fresh"), new_run("job-1")],
-            )
+            ),
+            sender=None,
         )
 
     for table in ("codes", "tasks", "submissions", "runs", "events", "in_flight"):
@@ -359,7 +362,8 @@ def test_a_file_name_that_is_not_utf_8_can_be_stored(store: Store) -> None:
             note="",
             at=NOON,
             runs=[new_run()],
-        )
+        ),
+        sender=None,
     )
 
     assert submission.file_name == "k?.py"
@@ -393,7 +397,7 @@ def test_code_that_is_not_there_is_an_error(store: Store) -> None:
 
 def test_a_script_without_its_checksum_is_not_returned(path: Path, store: Store) -> None:
     new = replace(new_run(), script="{}")
-    _, (run,) = store.submissions.add(NewSubmission(TASK, "ada", "k.py", b"", Mode.TEST, "", NOON, [new]))
+    _, (run,) = store.submissions.add(NewSubmission(TASK, "ada", "k.py", b"", Mode.TEST, "", NOON, [new]), sender=None)
     assert store.submissions.job_parts(run).script == "{}"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TRIGGER scripts_stay")
@@ -558,7 +562,8 @@ def test_a_store_may_be_used_by_many_threads(store: Store) -> None:
                 note="",
                 at=NOON,
                 runs=[new_run(f"job-{number}")],
-            )
+            ),
+            sender=None,
         )
         finish(store, run, 1.0 + number)
 
