@@ -142,7 +142,8 @@ class Notices:
                     yield cursor, self._record(entry)
         for entry in reversed(guest.standings.feed(limit=_CHANGES_MAX)):
             if entry.id > cursor.change and _takes_first_place(entry):
-                frozen |= {entry.task: entry.id} if entry.task in frozen else {}
+                if entry.task in frozen:
+                    frozen = {**frozen, entry.task: entry.id}
                 cursor = replace(cursor, change=entry.id, frozen=frozen)
                 yield cursor, self._record(entry)
         # The feed was read after its newest change.
