@@ -91,8 +91,8 @@ class PointsRule(msgspec.Struct, frozen=True):
 
     def _of_speedup(self, speedup: float) -> float:
         # A mean of several cases is inexact in its last digits.
-        exact = round(speedup, 9)
-        return next((points for least, points in reversed(self.by_speedup) if exact >= least), self.passed)
+        rounded = round(speedup, 9)
+        return next((points for least, points in reversed(self.by_speedup) if rounded >= least), self.passed)
 
 
 class ScoreKind(StrEnum):
