@@ -11,7 +11,7 @@ from hpc_board.domain.roles import GROUP
 from hpc_board.model.task import Task
 from hpc_board.store.boards import pseudonym_key
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.readers import PSEUDONYM_DIGITS, digest
+from hpc_board.store.readers import pseudonym_digest
 from hpc_board.store.row_values import decoded, moment, optional_time_text
 from hpc_board.store.rows import (
     cases_value,
@@ -194,9 +194,7 @@ class ExportGateway:
         """Return a function for the pseudonym of a user or team, the same in all exports and that of no leaderboard."""
         with self._file.reading() as db:
             key = pseudonym_key(db)
-        return lambda name: (
-            f"{'team' if name.startswith(GROUP) else 'user'}-{digest(key, None, name)[:PSEUDONYM_DIGITS]}"
-        )
+        return lambda name: f"{'team' if name.startswith(GROUP) else 'user'}-{pseudonym_digest(key, None, name)}"
 
     def _paged(
         self,

@@ -17,7 +17,7 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import time_text
 from hpc_board.store.sqlite import Database, Row
 
-PSEUDONYM_DIGITS = 8
+_PSEUDONYM_DIGITS = 8
 
 # A milestone is its author's, and no result of a participant.
 _WITHHELD = """
@@ -134,7 +134,7 @@ class Reader(msgspec.Struct, frozen=True):
         if not self.is_anonymous(task, user):
             return name
         array, dot, index = name.partition(".")
-        return self._digest(task, array)[: len(array)] + dot + index
+        return _digest(self.key, self._scope(task), array)[: len(array)] + dot + index
 
     def shown_holder(self, user: str) -> str:
         """Return the user of a runner; "" for another one if a leaderboard is anonymous, whose runs may be there."""
@@ -163,14 +163,15 @@ class Reader(msgspec.Struct, frozen=True):
         return None if bounds is None else bounds.scope
 
     def _digits(self, task: str, *names: str) -> str:
-        return self._digest(task, *names)[:PSEUDONYM_DIGITS]
-
-    def _digest(self, task: str, *names: str) -> str:
-        return digest(self.key, self._scope(task), *names)
+        return pseudonym_digest(self.key, self._scope(task), *names)
 
 
-def digest(key: str, scope: str | None, *names: str) -> str:
-    """Return the hash from which a pseudonym in a scope is made; that of exports is None."""
+def pseudonym_digest(key: str, scope: str | None, *names: str) -> str:
+    """Return the digits of a pseudonym in a scope; that of exports is None."""
+    return _digest(key, scope, *names)[:_PSEUDONYM_DIGITS]
+
+
+def _digest(key: str, scope: str | None, *names: str) -> str:
     return hmac.digest(key.encode(), msgspec.json.encode((scope, *names)), "sha256").hex()
 
 
