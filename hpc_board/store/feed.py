@@ -2,11 +2,9 @@
 
 from datetime import datetime
 
-import msgspec
-
 from hpc_board.domain.feed import Entry, FeedEntry, News, news
 from hpc_board.store import ranking
-from hpc_board.store.row_values import decoded, decoded_json, time_text
+from hpc_board.store.row_values import decoded, decoded_json, encoded_json, time_text
 from hpc_board.store.sqlite import Database, Row
 
 ENTRIES = """
@@ -52,7 +50,7 @@ def _row(counted: ranking.Score, user: str, told: News, at: datetime) -> dict[st
         "user": user,
         "former_rank": told.former_rank,
         "former_s": told.former_s,
-        "news": msgspec.json.encode(told).decode(),
+        "news": encoded_json(told),
     }
 
 

@@ -30,7 +30,7 @@ from hpc_board.domain.moderation import (
 from hpc_board.errors import InputError
 from hpc_board.store import decisions, ranking, usage
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_values import decoded, moment, plain_text, time_text
+from hpc_board.store.row_values import decoded, encoded_json, moment, plain_text, time_text
 from hpc_board.store.rows import row_id
 from hpc_board.store.sqlite import Row
 from hpc_board.store.submissions import stored_submission
@@ -226,7 +226,7 @@ class ModerationGateway:
                 new.append(limits)
                 # Limits that stay as they are keep their decision.
                 if limits != known.get(each.subject, msgspec.structs.replace(each, ranked=None, other=None)):
-                    detail = msgspec.json.encode(limits).decode()
+                    detail = encoded_json(limits)
                     decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=detail))
             return tuple(new)
 
@@ -243,7 +243,7 @@ class ModerationGateway:
     def set_gpu_limit(self, limit: GpuLimit, by_user: str, at: datetime) -> None:
         """Give the board this limit on GPU time."""
         with self._file.writing() as db:
-            detail = msgspec.json.encode(limit).decode()
+            detail = encoded_json(limit)
             decisions.decide(db, Decision(LIMIT, EVERYTHING, "", by_user, at, detail=detail))
 
     def remove(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:

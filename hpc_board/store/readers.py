@@ -14,7 +14,7 @@ import msgspec
 
 from hpc_board.domain.roles import GROUP
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_values import time_text
+from hpc_board.store.row_values import encoded_json, time_text
 from hpc_board.store.sqlite import Database, Row
 
 _PSEUDONYM_DIGITS = 8
@@ -151,7 +151,7 @@ class Reader(msgspec.Struct, frozen=True):
         news = msgspec.json.decode(text)
         for entry in filter(None, (news.get("beaten"), *news.get("fallen", ()))):
             entry["user"] = self.shown_user(task, entry["user"])
-        return msgspec.json.encode(news).decode()
+        return encoded_json(news)
 
     def is_frozen(self, task: str, at: str) -> bool:
         """Return whether a time is after the freeze of a leaderboard."""
@@ -205,7 +205,7 @@ def _create_views(db: Database, reader: Reader) -> None:
     db.execute("CREATE TEMP TABLE withheld (submission INTEGER PRIMARY KEY)")
     for task, bounds in reader.withheld.items():
         if bounds.frozen_at is not None:
-            db.execute(_WITHHELD, [task, time_text(bounds.frozen_at), msgspec.json.encode(sorted(bounds.own)).decode()])
+            db.execute(_WITHHELD, [task, time_text(bounds.frozen_at), encoded_json(sorted(bounds.own))])
     texts = {column: f"shown_text(row.task, row.user, row.{column})" for column in ("file_name", "note")}
     texts["code_sha256"] = "shown_name(row.task, row.user, row.code_sha256)"
     shown = {"user": _USER, "entrant": "shown_entrant(row.task, row.user, row.entrant)"}

@@ -36,6 +36,11 @@ def decoded_json(kind: type[T], text: str) -> T:
         raise UndecodableError(f"{kind}: {error}") from error
 
 
+def encoded_json(value: Any) -> str:
+    """Return a value as JSON, which `decoded_json` reads."""
+    return msgspec.json.encode(value).decode()
+
+
 def moment(text: str) -> datetime:
     """Return the time that `time_text` formatted."""
     return decoded(datetime, text)

@@ -4,8 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.moderation import Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.domain.origin import Origin, Tags
@@ -20,6 +18,7 @@ from hpc_board.store.row_values import (
     UndecodableError,
     decoded,
     decoded_json,
+    encoded_json,
     optional_time_text,
     plain_text,
     time_text,
@@ -36,7 +35,7 @@ def row_id(number: int) -> int:
 
 def options_text(options: JobOptions) -> str:
     """Return the text of `runs.options` for these options, empty for none."""
-    return msgspec.json.encode(options).decode() if options.given else ""
+    return encoded_json(options) if options.given else ""
 
 
 def _options(text: str) -> JobOptions:
@@ -107,7 +106,7 @@ def cases_document(cases: Sequence[Case]) -> str:
             timing = {name: getattr(case.timing, name) for name in Timing.__match_args__ if name not in _SAMPLES}
         texts = plain_text(case.spec), case.verdict, plain_text(case.message)
         stored.append((case.phase, case.index, *texts, timing))
-    return msgspec.json.encode(stored).decode()
+    return encoded_json(stored)
 
 
 def cases_value(text: str) -> tuple[Case, ...]:
