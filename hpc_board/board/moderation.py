@@ -114,7 +114,7 @@ class Moderation:
 
     def _check_known(self, user: str) -> None:
         _check_name(user)
-        if not is_user(user) and user not in (known := self._decisions.users()):
+        if not is_user(user) and user not in (known := self._decisions.people()):
             raise InputError(
                 f"unknown user {user}, without submissions.{suggestion(user, known)}",
                 hint="`hpc-board runs --all` lists users with runs.",

@@ -119,8 +119,6 @@ SELECT * FROM log
     + f" || coalesce('extensions of ' || ({_EXTENDED}) || ', ', '')",
 )
 
-_USERS = "SELECT DISTINCT user FROM submissions"
-
 # Each name is found in an index after the previous name, without reading a user's submissions.
 _NEXT = """(
     SELECT MIN(name) FROM (
@@ -311,15 +309,10 @@ class ModerationGateway:
 
     # Users
 
-    def users(self) -> list[str]:
-        """Return the users who have ever submitted."""
-        with self._file.reading() as db:
-            return [row["user"] for row in db.query(_USERS)]
-
-    def people(self, *, limit: int, part: str) -> dict[str, datetime | None]:
+    def people(self, *, limit: int = -1, part: str = "") -> dict[str, datetime | None]:
         """Return users with submissions or decisions, by name, each with the time of the last submission.
 
-        At most `limit` of them, whose names contain `part`.
+        At most `limit` of them, by default all, whose names contain `part`.
         """
         with self._file.reading() as db:
             rows = db.query(_PEOPLE, {"limit": limit, "part": plain_text(part)})
