@@ -31,7 +31,6 @@ from hpc_board.domain.user_board import (
     Action,
     BoardChange,
     CreatedBoard,
-    Difference,
     Plan,
     Synced,
     differences,
@@ -362,7 +361,7 @@ class LeaderboardEditor:
                     reason,
                     plan.after_change,
                     {user: sender(user) for user in users},
-                    plan.resets,
+                    plan.reset_by,
                 )
             )
         left = store.boards.change(changes, force=force)
@@ -697,12 +696,12 @@ def synced(
         elif not plan.differences:
             yield Synced(task.name, "unchanged", plan=plan)
         elif plan.needs_force and not force:
-            yield Synced(task.name, "skipped", f"{loss(plan.name, plan.resets, plan.left)} --force updates it", plan)
+            yield Synced(task.name, "skipped", f"{loss(plan.name, plan.reset_by, plan.left)} --force updates it", plan)
         else:
-            yield Synced(task.name, "updated", _changes(plan.differences), plan)
+            yield Synced(task.name, "updated", _changes(plan), plan)
     # The name of a task with faults is unknown.
     for plan in () if competition.faults else boards.left_competitions(competition):
-        yield Synced(plan.name, "updated", _changes(plan.differences), plan)
+        yield Synced(plan.name, "updated", _changes(plan), plan)
     for fault in competition.faults:
         yield Synced(_of_fault(fault), "error", fault.message)
 
@@ -715,9 +714,9 @@ def _opening(task: Task, plan: Plan) -> str:
     return f"on {', '.join(map(one_line, plan.options.gpus)) or 'every GPU'}{until}{judge}{unfit}"
 
 
-def _changes(found: Sequence[Difference]) -> str:
-    what = ", ".join(difference.what for difference in found)
-    return f"{what}; the standings are reset" if any(difference.restarts for difference in found) else what
+def _changes(plan: Plan) -> str:
+    what = ", ".join(difference.what for difference in plan.differences)
+    return f"{what}; the standings are reset" if plan.reset_by else what
 
 
 def _of_fault(fault: DocumentError) -> str:

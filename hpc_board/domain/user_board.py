@@ -105,9 +105,9 @@ class Plan(msgspec.Struct, frozen=True):
     unfit_gpus: str = ""
 
     @property
-    def resets(self) -> str:
-        """Return the parts of the task that start new standings, as text; empty if the present ones stay."""
-        return ", ".join(each.what for each in self.differences if each.restarts)
+    def reset_by(self) -> tuple[str, ...]:
+        """Return the parts of the task that start new standings, none if the present ones stay."""
+        return tuple(each.what for each in self.differences if each.restarts)
 
     @property
     def needs_force(self) -> bool:
@@ -170,10 +170,10 @@ def differences(before: Task, after: Task, old: BoardOptions, new: BoardOptions)
     return (*_of_tasks(before, after), *_of_terms(old, new))
 
 
-def loss(name: str, resets: str, left: Sequence[Entries]) -> str:
-    """Describe the loss of ranks on a board by an update that `resets` the standings with the users in `left`."""
+def loss(name: str, reset_by: Sequence[str], left: Sequence[Entries]) -> str:
+    """Describe the loss of ranks on a board whose standings are `reset_by` parts of the task, with users in `left`."""
     who = ", ".join(f"{each.gpu}: {each.users}" for each in left)
-    return f"the standings of {name} would be reset ({resets}), and they contain users ({who})."
+    return f"the standings of {name} would be reset ({', '.join(reset_by)}), and they contain users ({who})."
 
 
 def change_summary(change: BoardChange, before: BoardChange | None) -> str:

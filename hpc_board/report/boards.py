@@ -52,18 +52,17 @@ def _plan(plan: Plan) -> Iterator[Block]:
         deadline = ("deadline", moment_words(plan.options.deadline))
         yield Facts((deadline, ("GPUs", gpus), *own, *terms_facts(plan.options)))
     else:
-        restarts = any(difference.restarts for difference in plan.differences)
         yield table(
             plan.differences,
             (Column("FIELD"), lambda each: each.what),
             (Column("BEFORE", flexible=True, wraps=True), lambda each: each.before),
             (Column("AFTER", flexible=True, wraps=True), lambda each: each.after),
-            (Column("STANDINGS"), lambda each: "reset" if each.restarts else "kept") if restarts else None,
+            (Column("STANDINGS"), lambda each: "reset" if each.restarts else "kept") if plan.reset_by else None,
             empty="No changes.",
         )
         if plan.left:
             yield Paragraph(f"New standings; the old ones remain under the old version ({_entries(plan.left)}).")
-        elif restarts:
+        elif plan.reset_by:
             yield Paragraph("New version of the task; the old one has no standings.")
     if plan.joined:
         yield Paragraph(f"Earlier version of the task; its standings are restored ({_entries(plan.joined)}).")

@@ -80,7 +80,7 @@ class NewChange(msgspec.Struct, frozen=True):
     """A change to store; `after` is the newest change of the name that its author has seen, 0 for none.
 
     `task` is None if the leaderboard is deleted. `senders` are the users with submissions and the members of teams, if
-    the options need the groups of users. `resets` has the parts of the task that start a new version.
+    the options need the groups of users. `reset_by` has the parts of the task that start a new version.
     """
 
     name: str
@@ -92,7 +92,7 @@ class NewChange(msgspec.Struct, frozen=True):
     reason: str
     after: int
     senders: Mapping[str, Sender] = {}
-    resets: str = ""
+    reset_by: tuple[str, ...] = ()
 
 
 class BoardGateway:
@@ -150,11 +150,11 @@ class BoardGateway:
             for each in new:
                 former = _newest(db, each.name)
                 _check_seen(db, each, former)
-                if each.resets and former is not None:
+                if each.reset_by and former is not None:
                     left[each.name] = _entries(db, each.name, former["task_version"])
                     if left[each.name] and not force:
                         raise Refused(
-                            loss(each.name, each.resets, left[each.name]),
+                            loss(each.name, each.reset_by, left[each.name]),
                             hint="Use --force; the standings of the old version are kept.",
                         )
                 _add(db, each)
