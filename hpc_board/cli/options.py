@@ -47,8 +47,8 @@ class Number(click.ParamType[int]):
         return number
 
 
-class RowCount(Number):
-    """A number of rows from 1 to `most`; the word `all` becomes 0."""
+class _RowCount(Number):
+    """A number of rows from 1 to `most`; the word `all` becomes 0, which `output.row_limit` reads."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         return 0 if value == "all" else super().convert(value, param, ctx)
@@ -119,6 +119,7 @@ def take_text(command: click.Command) -> None:
             take_text(each)
 
 
+ROWS_MAX = 1_000_000
 NUMBER = Number(words="run number. `hpc-board runs` lists your runs.")
 SECONDS = Seconds()
 LENGTH = Length()
@@ -348,10 +349,10 @@ def timeout_option(text: str) -> Decorator:
     return click.option("--timeout", "timeout_seconds", metavar="SECONDS", type=SECONDS, help=text)
 
 
-def limit_option(rows: str, default: int) -> Decorator:
-    """Return the option for the number of rows of a list, which `output.listed_rows` reads."""
-    text = f"Number of {rows}; default: {default}, with --json all."
-    return click.option("--limit", metavar="N", type=Number(1_000_000), help=text)
+def limit_option(rows: str, default: int, name: str = "--limit") -> Decorator:
+    """Return the option for the maximum number of rows of a list, which `output.row_limit` reads."""
+    text = f"Number of {rows}, or `all`; default: {default}, with --json all."
+    return click.option(name, metavar="N", type=_RowCount(ROWS_MAX), help=text)
 
 
 def entrant_option(text: str, **options: Any) -> Decorator:

@@ -214,21 +214,28 @@ def print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
         click.echo(script.encode(), nl=False)
 
 
+def row_limit(given: int | None, default: int, *, as_json: bool) -> int | None:
+    """Return the maximum number of rows by a `limit_option`; None for all of them."""
+    if given is None:
+        return None if as_json else default
+    return given or None
+
+
 def listed_rows(
     read: "Callable[[int, list[T]], Sequence[T]]", limit: int | None, default: int, *, as_json: bool
 ) -> "list[T]":
-    """Return the rows of a list, as `in_parts` reads them: `limit` ones, else all as JSON, or `default` ones as text.
+    """Return the rows of a list, as `in_parts` reads them, by the value of a `limit_option` with this default.
 
     A remark tells of further ones.
     """
     from hpc_board.board.parts import in_parts
 
-    most = limit if limit is not None or as_json else default
+    most = row_limit(limit, default, as_json=as_json)
     if most is None:
         return in_parts(read, None)
     found = in_parts(read, most + 1)
     if len(found) > most:
-        remark(f"More than {most:,}: `--limit N` lists N, `--json` all.")
+        remark(f"More than {most:,}: `--limit N` lists N, `--limit all` all.")
     return found[:most]
 
 

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from hpc_board.board import Board
 from hpc_board.cli.options import (
     NUMBER,
+    ROWS_MAX,
     Number,
     Open,
-    RowCount,
     by_option,
     command,
     force_option,
@@ -36,6 +36,7 @@ from hpc_board.cli.output import (
     print_json,
     refresh,
     remark,
+    row_limit,
     table_time,
     write_plot,
 )
@@ -52,22 +53,16 @@ if TYPE_CHECKING:
     from hpc_board.domain.feed import FeedEntry
 
 _ROWS = 20
-_ROWS_MAX = 1_000_000
 _HISTORY_MAX = 10_000
 
 _name = click.argument("name", shell_complete=task_names)
 _name_if_any = click.argument("name", shell_complete=task_names, required=False)
 _gpus = gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
-_top = click.option(
-    "--top",
-    type=RowCount(_ROWS_MAX),
-    metavar="N",
-    help=f"Maximum number of rows, or `all`; default: {_ROWS}, with --json all.",
-)
+_top = limit_option("rows", _ROWS, "--top")
 _from = click.option(
     "--from",
     "place",
-    type=Number(_ROWS_MAX),
+    type=Number(ROWS_MAX),
     metavar="K",
     default=1,
     help="First rank to show.",
@@ -101,7 +96,7 @@ _version = click.option(
 @_from
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only each user's best.")
 @by_option("One row for each account, or for each of its entrants.")
-@click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
+@click.option("--rank", type=Number(ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
 @_version
 @click.option(
     "--user", metavar="NAME", help="A user's ranks on all boards, and newest runs.", shell_complete=user_names
@@ -145,7 +140,7 @@ def show(
                 words = f"`hpc-board history {name} --user {user}` shows a user's runs on a leaderboard"
                 raise click.UsageError(f"--user cannot be combined with NAME; {words}.")
             raise click.UsageError("--user can only be combined with --by, and --competition with --top.")
-        _print_named(open_(), user or "", By(by), competition, _limit(top, as_json=as_json), as_json=as_json)
+        _print_named(open_(), user or "", By(by), competition, row_limit(top, _ROWS, as_json=as_json), as_json=as_json)
         return
     if name is None:
         if versions or rank is not None or of_page or version:
@@ -161,7 +156,7 @@ def show(
         _print_rank(board, name, chosen, rank, version, as_json=as_json)
         return
     rows = Rows.RUNS if all_runs else Rows.ENTRANTS if by_entrant else Rows.USERS
-    limit = _limit(top, as_json=as_json)
+    limit = row_limit(top, _ROWS, as_json=as_json)
     pages = board.standings.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, rows, as_json=as_json)
     if version is None and not any(page.total for page in pages) and _standings_reset(board, name):
@@ -194,7 +189,7 @@ def show_personal(
     """
     board = open_()
     chosen = _gpu_names_of(board, name, gpus)
-    limit = _limit(top, as_json=as_json)
+    limit = row_limit(top, _ROWS, as_json=as_json)
     pages = board.standings.pages(name, chosen, version=version, rows=Rows.OWN, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, Rows.OWN, as_json=as_json)
 
@@ -257,13 +252,6 @@ def history(
     shown = [page for page in pages if page.rows] or pages
     reports = (history_report(task, page, whose, records[page.gpu]) for page in shown)
     print_found(view, *chain.from_iterable(reports), as_json=as_json)
-
-
-def _limit(top: int | None, *, as_json: bool) -> int | None:
-    """Return the maximum number of rows by `--top`; None for all of them."""
-    if top is None:
-        return None if as_json else _ROWS
-    return top or None
 
 
 def _require_known(board: Board, user: str) -> None:

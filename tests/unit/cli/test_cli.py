@@ -954,10 +954,12 @@ def test_json_has_all_rows_of_a_list_and_a_shorter_list_says_so(
         assert len({json.dumps(row) for row in whole}) == 52
         some = call(board, *words, "--limit", "8", "--json")
         assert json.loads(some.stdout) == whole[:8]
-        assert some.stderr == "More than 8: `--limit N` lists N, `--json` all.\n"
-        assert call(board, *words, "--limit", "52").stderr == ""
+        assert some.stderr == "More than 8: `--limit N` lists N, `--limit all` all.\n"
+        for limit in ("52", "all"):
+            found = call(board, *words, "--limit", limit, "--json")
+            assert (json.loads(found.stdout), found.stderr) == (whole, "")
         text = call(board, *words)
-        assert text.stderr == f"More than {default}: `--limit N` lists N, `--json` all.\n"
+        assert text.stderr == f"More than {default}: `--limit N` lists N, `--limit all` all.\n"
 
 
 @pytest.mark.parametrize(
