@@ -32,7 +32,6 @@ from hpc_board.cli.output import (
     listed_runs,
     print_blocks,
     print_diff,
-    print_found,
     print_json,
     refresh,
     remark,
@@ -228,7 +227,6 @@ def history(
     of the board.
     """
     from hpc_board.report.histories import history_plot, history_report, in_order
-    from hpc_board.report.views.standings import HistoriesView, HistoryView
 
     board = open_()
     chosen = _gpu_names_of(board, name, gpus)
@@ -248,10 +246,14 @@ def history(
             if len(page.rows) > 1
         ]
         write_plot(plot, plots, force=force, nothing=f"{one_line(whose)} has fewer than two passing ranked runs there")
-    view = HistoriesView(task=task, user=one_line(whose), boards=list(map(HistoryView.of, pages)))
-    shown = [page for page in pages if page.rows] or pages
-    reports = (history_report(task, page, whose, records[page.gpu]) for page in shown)
-    print_found(view, *chain.from_iterable(reports), as_json=as_json)
+    if as_json:
+        from hpc_board.report.views.standings import HistoriesView, HistoryView
+
+        print_json(HistoriesView(task=task, user=one_line(whose), boards=list(map(HistoryView.of, pages))))
+    else:
+        shown = [page for page in pages if page.rows] or pages
+        reports = (history_report(task, page, whose, records[page.gpu]) for page in shown)
+        print_blocks(*chain.from_iterable(reports))
 
 
 def _require_known(board: Board, user: str) -> None:
@@ -332,13 +334,17 @@ def _print_named(board: Board, user: str, by: By, competition: str | None, limit
 
 
 def _print_overall(board: Board, competition: str, limit: int | None, *, as_json: bool) -> None:
-    from hpc_board.report.grading import overall_report
-    from hpc_board.report.views import view_of
-    from hpc_board.report.views.grading import OverallView
-
     refresh(board)
     found = board.standings.overall(competition, limit=limit)
-    print_found(view_of(OverallView, found), *overall_report(found), as_json=as_json)
+    if as_json:
+        from hpc_board.report.views import view_of
+        from hpc_board.report.views.grading import OverallView
+
+        print_json(view_of(OverallView, found))
+    else:
+        from hpc_board.report.grading import overall_report
+
+        print_blocks(*overall_report(found))
 
 
 def _print_user(board: Board, user: str, by: By, *, as_json: bool) -> None:
@@ -360,8 +366,6 @@ def _standings_reset(board: Board, name: str) -> bool:
 
 
 def _print_rank(board: Board, name: str, gpus: Sequence[str], rank: int, version: str | None, *, as_json: bool) -> None:
-    from hpc_board.report.views.standings import RanksView, RankView
-
     task = board.tasks.get(name).name
     pages = board.standings.pages(name, gpus, version=version, limit=1)
     held = [(page, board.standings.at_rank(name, page.gpu, rank, version=version)) for page in pages]
@@ -370,18 +374,23 @@ def _print_rank(board: Board, name: str, gpus: Sequence[str], rank: int, version
         raise InputError(
             f"no entry with rank {rank} on {task}", hint=f"Users on each board: {counts}. Ties leave gaps."
         )
-    view = RanksView(task=task, rank=rank, boards=[RankView.of(page, rows) for page, rows in held])
-    reports = (rank_report(task, page, rows) for page, rows in held if rows)
-    print_found(view, *chain.from_iterable(reports), as_json=as_json)
+    if as_json:
+        from hpc_board.report.views.standings import RanksView, RankView
+
+        print_json(RanksView(task=task, rank=rank, boards=[RankView.of(page, rows) for page, rows in held]))
+    else:
+        print_blocks(*chain.from_iterable(rank_report(task, page, rows) for page, rows in held if rows))
 
 
 def _print_versions(board: Board, name: str, *, as_json: bool) -> None:
-    from hpc_board.report.views.standings import VersionsView, VersionView
-
     task = board.tasks.get(name)
     found = board.standings.versions(name)
-    view = VersionsView(task=task.name, versions=[VersionView.of(each, task.version) for each in found])
-    print_found(view, versions_table(found, task.version), as_json=as_json)
+    if as_json:
+        from hpc_board.report.views.standings import VersionsView, VersionView
+
+        print_json(VersionsView(task=task.name, versions=[VersionView.of(each, task.version) for each in found]))
+    else:
+        print_blocks(versions_table(found, task.version))
 
 
 def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
@@ -417,9 +426,6 @@ def feed(
 
     Newest first: records, top-three ranks, first results and personal bests, with the users they beat.
     """
-    from hpc_board.report.feeds import feed_lines
-    from hpc_board.report.views.standings import FeedView
-
     board = open_()
     refresh(board)
 
@@ -429,7 +435,14 @@ def feed(
     entries = listed_rows(older, limit, _ROWS, as_json=as_json)
     if user and not entries:
         _require_known(board, user)
-    print_found(list(map(FeedView.of, entries)), feed_lines(entries), as_json=as_json)
+    if as_json:
+        from hpc_board.report.views.standings import FeedView
+
+        print_json(list(map(FeedView.of, entries)))
+    else:
+        from hpc_board.report.feeds import feed_lines
+
+        print_blocks(feed_lines(entries))
 
 
 @command(

@@ -180,3 +180,10 @@ def test_the_standings_are_shown_without_the_feed_and_what_changes_them(board: R
     board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
     unneeded = {"hpc_board.store.feed", "hpc_board.domain.feed", "hpc_board.report.moderation", "hpc_board.runs.drafts"}
     assert modules(board, "show", "vectoradd_py") & (HEAVY | unneeded | {"dataclasses"}) == set()
+
+
+@pytest.mark.parametrize("words", ["history {}", "feed", "show {} --rank 1", "show {} --versions"])
+def test_the_text_of_standings_is_printed_without_the_views_of_json(board: Recorded, words: str) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    loaded = modules(board, *words.format("vectoradd_py").split())
+    assert {each for each in loaded if each.startswith("hpc_board.report.views")} == set()
