@@ -1,7 +1,7 @@
 """`create`, `update`, `delete`, `admin sync` and `admin milestones`: leaderboards made by users, and milestones."""
 
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -60,6 +60,23 @@ _yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without storing them.")
 
 
+class _Terms(TypedDict, total=False):
+    """The options of `create` and `update` that are requested terms as they are given."""
+
+    deadline: str | None
+    members: tuple[str, ...]
+    no_members: tuple[str, ...]
+    show_code: bool | None
+    maintainers: tuple[str, ...]
+    no_maintainers: tuple[str, ...]
+    extend: tuple[str, ...]
+    late: str | None
+    freeze: str | None
+    anonymous: bool | None
+    teams: tuple[str, ...]
+    no_teams: tuple[str, ...]
+
+
 @command(
     "hpc-board create softmax ./softmax_task --deadline 2030-12-31 --gpu H100",
     "hpc-board create softmax_course softmax_py --closed --member @students",
@@ -90,12 +107,13 @@ def create(
     *,
     words: tuple[str, ...],
     gpus: tuple[str, ...],
+    closed: bool | None,
     format_name: str | None,
     reason: str,
     yes: bool,
     dry_run: bool,
     as_json: bool,
-    **terms: Any,
+    **terms: Unpack[_Terms],
 ) -> None:
     """Create a board from a task.
 
@@ -107,7 +125,7 @@ def create(
     if len(words) not in (1, 2):
         raise click.UsageError("expected NAME and SOURCE, or only SOURCE.")
     board = open_()
-    options = RequestedOptions(gpus=gpus or None, **terms)
+    options = RequestedOptions(gpus=gpus or None, closed=closed, **terms)
     name = words[0] if len(words) == 2 else None
     request = BoardRequest(_source(board, words[-1], format_name, name), name, options)
     plans = board.leaderboards.plan(request)
@@ -175,7 +193,7 @@ def update(
     reason: str,
     dry_run: bool,
     as_json: bool,
-    **terms: Any,
+    **terms: Unpack[_Terms],
 ) -> None:
     """Change a board's task or options.
 

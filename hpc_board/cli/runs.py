@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -64,6 +64,17 @@ _TELLING_BYTES = 16 * 2**20
 """The part of a large file after whose arrival a remark tells the progress."""
 
 
+class _Filter(TypedDict):
+    """The options of `runs` that select runs as they are given."""
+
+    user: str | None
+    task: str | None
+    entrant: str | None
+    note: str
+    key: str
+    job: str | None
+
+
 @command(
     "hpc-board runs",
     "hpc-board runs --note 'bank conflicts'",
@@ -107,6 +118,7 @@ _TELLING_BYTES = 16 * 2**20
 def runs(
     open_: Open,
     *,
+    everyone: bool,
     gpu: str | None,
     mode: str | None,
     state: str | None,
@@ -115,7 +127,7 @@ def runs(
     reverse: bool,
     limit: int | None,
     as_json: bool,
-    **chosen: Any,
+    **chosen: Unpack[_Filter],
 ) -> None:
     """List your runs, the newest first.
 
@@ -136,6 +148,7 @@ def runs(
     read = partial(
         board.runs.list,
         **chosen,
+        everyone=everyone,
         tags=tags_of(tags),
         mode=kind,
         state=outcome if isinstance(outcome, RunState) else None,
@@ -157,7 +170,7 @@ def runs(
     if as_json:
         print_json(listed_runs(board, found))
         return
-    everyone, width = chosen.pop("everyone"), output_width()
+    width = output_width()
     is_filtered = any((gpu, kind, outcome, tags, *chosen.values()))
     numbers, empty = width is None or width >= _WIDE, "No matching runs." if is_filtered else NO_RUNS
     print_blocks(runs_table(found, users=everyone, numbers=numbers, now=table_time(), empty=empty))
