@@ -135,7 +135,7 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def over(self, lower: "JobOptions") -> "JobOptions":
         """Return these options, and those of `lower` that they leave open; options of sbatch are joined by name."""
-        extras = {_name(extra): extra for extra in (*lower.sbatch, *self.sbatch)}
+        extras = {extra.partition("=")[0]: extra for extra in (*lower.sbatch, *self.sbatch)}
         return of_values(lower.plain | self.plain, tuple(extras.values()))
 
     def in_mode(self, mode: Mode) -> "JobOptions":
@@ -321,7 +321,3 @@ def time_limit_seconds(text: str) -> int:
     if not 0 < total <= 366 * 86_400:
         raise ValueError(f'expected {TIME_WORDS}, found "{one_line(text, 80)}"')
     return total
-
-
-def _name(extra: str) -> str:
-    return extra.partition("=")[0]

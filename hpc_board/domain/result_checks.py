@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeGuard
 
@@ -57,11 +57,10 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
         )
         if result.provenance.get("harness", ISOLATED) != task.harness:
             faults.append(f"it was not judged by the task's harness, which is {task.harness}")
-        if run.mode in (Mode.BENCHMARK, Mode.RANKED) and task.harness == OWN:
-            faults += _reported_time_faults(result.cases)
-        elif run.mode in (Mode.BENCHMARK, Mode.RANKED):
-            faults += _timing_faults(result.cases)
-            if run.harness_sha256 == harness_sha256:
+        if run.mode in (Mode.BENCHMARK, Mode.RANKED):
+            is_own = task.harness == OWN
+            faults += _timing_faults(result.cases, _is_own_report if is_own else _is_consistent)
+            if not is_own and run.harness_sha256 == harness_sha256:
                 faults += _measurement_faults(result.cases, run.mode, task, device)
     return faults
 
@@ -103,18 +102,13 @@ def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[str], only: s
     return [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
 
 
-def _timing_faults(cases: Sequence[Case]) -> list[str]:
-    mine = [case for case in cases if case.phase == "benchmark" and not _is_consistent(case.timing)]
-    return [f"invalid times of benchmark case {case.index + 1}" for case in mine]
-
-
-def _reported_time_faults(cases: Sequence[Case]) -> list[str]:
-    """Yield the faults of times that a task's own eval reported, without samples."""
-    mine = [case for case in cases if case.phase == "benchmark" and not _is_own_report(case.timing)]
+def _timing_faults(cases: Sequence[Case], is_valid: Callable[[Timing | None], bool]) -> list[str]:
+    mine = [case for case in cases if case.phase == "benchmark" and not is_valid(case.timing)]
     return [f"invalid times of benchmark case {case.index + 1}" for case in mine]
 
 
 def _is_own_report(timing: Timing | None) -> bool:
+    """Return whether a task's own eval may have reported these times, without samples."""
     return timing is not None and timing.samples >= 1 and timing.mean_ns == timing.time_ns > 0 and not timing.samples_ns
 
 

@@ -112,7 +112,7 @@ def task_faults(task: Task) -> Iterator[str]:
     for gpu in task.gpus:
         if not _is_name(gpu):
             yield f"the GPU {_shown(gpu)} is not {NAME_WORDS}"
-    if task.deadline is not None and (task.deadline.tzinfo is None or not _in_years(task.deadline.year)):
+    if task.deadline is not None and (task.deadline.tzinfo is None or not YEAR_MIN <= task.deadline.year <= YEAR_MAX):
         yield "the deadline has no time zone, or an invalid year"
     if task.adapter and task.text(task.adapter) is None:
         yield f"the adapter {_shown(task.adapter)} is not one of its files"
@@ -188,10 +188,6 @@ def _means_faults(rule: MeansRule) -> Iterator[str]:
 
 def _is_name(name: str) -> bool:
     return re.fullmatch(NAME, name) is not None
-
-
-def _in_years(year: int) -> bool:
-    return YEAR_MIN <= year <= YEAR_MAX
 
 
 def _shown(text: str) -> str:

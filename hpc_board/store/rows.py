@@ -113,15 +113,11 @@ def cases_value(text: str) -> tuple[Case, ...]:
     """Return the cases in a text of `cases_document`."""
     try:
         return tuple(
-            Case(phase, index, spec, verdict, message, _timing(numbers) if numbers else None)
+            Case(phase, index, spec, verdict, message, Timing(samples_ns=(), **times_of(numbers)) if numbers else None)
             for phase, index, spec, verdict, message, numbers in decoded_json(list[_StoredCase], text)
         )
     except TypeError as error:
         raise UndecodableError(f"cases: {error}") from error
-
-
-def _timing(numbers: dict[str, Any]) -> Timing:
-    return Timing(samples_ns=(), **times_of(numbers))
 
 
 def run_value(row: Row) -> Run:
