@@ -197,10 +197,12 @@ def _of_tasks(before: Task, after: Task) -> Iterator[Difference]:
 
     for field in fields(Task):
         old, new = getattr(before, field.name), getattr(after, field.name)
-        if field.name in _NOT_COMPARED or _plain(old) == _plain(new):
+        if field.name in _NOT_COMPARED:
             continue
+        # Equal numbers, as 10, 10.0 and True can be, have different versions.
         restarts = replace(before, **{field.name: new}).version != before.version
-        yield Difference(field.name.replace("_", " "), *_shown(field.name, old, new), restarts)
+        if restarts or _plain(old) != _plain(new):
+            yield Difference(field.name.replace("_", " "), *_shown(field.name, old, new), restarts)
 
 
 def _of_terms(old: BoardOptions, new: BoardOptions) -> Iterator[Difference]:

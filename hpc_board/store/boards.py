@@ -150,15 +150,16 @@ class BoardGateway:
             for each in new:
                 former = _newest(db, each.name)
                 _check_seen(db, each, former)
-                if each.reset_by and former is not None:
-                    left[each.name] = _entries(db, each.name, former["task_version"])
+                version = None if former is None else former["task_version"]
+                if version is not None and each.task is not None and each.task.version != version:
+                    left[each.name] = _entries(db, each.name, version)
                     if left[each.name] and not force:
                         raise Refused(
                             loss(each.name, each.reset_by, left[each.name]),
                             hint="Use --force; the standings of the old version are kept.",
                         )
                 _add(db, each)
-                before = None if former is None or former["task_version"] is None else _change(former).options
+                before = None if former is None or version is None else _change(former).options
                 deadlines = each.options.deadline, each.options.extensions
                 if each.task is not None and (before is None or (before.deadline, before.extensions) != deadlines):
                     _mark_late_anew(db, each)

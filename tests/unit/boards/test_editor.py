@@ -513,6 +513,18 @@ def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorde
     assert [row.user for row in store.standings.list("echo", before.version, "CPU")] == ["eve", "bob"]
 
 
+@pytest.mark.parametrize(("old", "new"), [("10", "10.0"), ("1", "true"), ("[1, 2]", "[1, 2.0]")])
+def test_case_values_that_are_equal_but_of_another_type_need_force(place: Recorded, old: str, new: str) -> None:
+    folder = made(place)
+    assert call(place, "update", "echo", changed(folder, "size: 100", f"size: {old}")).exit_code == 0
+    passed(place, of(place).tasks.get("echo"), "eve")
+    changed(folder, "Return what", "Give back what")
+    refused = call(place, "update", "echo", changed(folder, f"size: {old}", f"size: {new}"))
+    assert refused.exit_code == 5
+    assert "the standings of echo would be reset (benchmarks)" in refused.stderr
+    assert users(place, "echo") == ["eve"]
+
+
 def test_who_comes_onto_the_board_while_its_change_is_planned_is_counted(place: Recorded) -> None:
     folder = made(place)
     before = of(place).tasks.get("echo")
