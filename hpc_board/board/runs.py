@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.origin import Tags, author_of
 from hpc_board.domain.result_json import times_of
 from hpc_board.domain.roles import Role
@@ -185,21 +184,21 @@ class Runs:
             Refused: hidden cases are requested, and the user does not manage the leaderboard.
         """
         found = self._context.store.runs.whole(run)
-        self.seen(found.run)
+        run_seen = self.seen(found.run)
         placing = self._context.installation.changes.of_placing(found.run, found.placing, self._context.reading)
         result = found.result and readable(self._context, found.run, found.result)
         if hidden:
             self._context.require_manager([found.run.task], "see the arguments of hidden cases")
             task = self._context.store.submissions.task(found.run.task, found.run.task_version)
             result = result and _with_hidden_arguments(result, task)
-        return msgspec.structs.replace(found, placing=placing, result=result)
+        return msgspec.structs.replace(found, run=run_seen, placing=placing, result=result)
 
     def seen(self, run: Run) -> Run:
-        """Return `run` if it is visible to the user."""
+        """Return `run` if it is visible to the user, without a message that quotes code which the user may not read."""
         if not self._sees(run):
             self._context.require(Role.PARTICIPANT, "see the runs of others")
             raise unknown_run(run.id)
-        return run
+        return unquoted(self._context, run)
 
     def list(
         self,
@@ -237,7 +236,7 @@ class Runs:
             Refused: others' runs are requested, and the user is not a participant.
         """
         query = self._visible(user, everyone=everyone)
-        return self._context.store.runs.list(
+        found = self._context.store.runs.list(
             msgspec.structs.replace(
                 query,
                 task=task,
@@ -256,6 +255,7 @@ class Runs:
             ),
             limit=limit,
         )
+        return tuple(unquoted(self._context, run) for run in found)
 
     def count(
         self,
@@ -322,7 +322,9 @@ class Runs:
 
     def cases(self, run: int) -> tuple[Case, ...]:
         """Return the cases of a finished run without their samples; cheaper than the whole result."""
-        return self._context.store.runs.cases(self.get(run).id)
+        found = self.get(run)
+        cases, may_read = self._context.store.runs.cases(run), _may_read(self._context, found)
+        return cases if may_read else tuple(map(_unquoted_case, cases))
 
     def cases_each(self, runs: Sequence[int]) -> tuple[tuple[Case, ...], ...]:
         """Return the cases of each of these runs, as `cases` does."""
@@ -444,10 +446,16 @@ class Runs:
 
 
 def readable(context: "Context", run: Run, result: Result) -> Result:
-    """Return a result, without its logs, kernels and loops, which quote the code, if the user may not read that."""
+    """Return a result, without all that quotes the code, if the user may not read that.
+
+    These are logs, kernels, loops, and messages such as a traceback.
+    """
     if _may_read(context, run):
         return result
     from dataclasses import replace
+
+    message = "" if result.verdict.quotes_code else result.message
+    result = replace(result, message=message, cases=tuple(map(_unquoted_case, result.cases)))
 
     # A hash of the file tells who else has sent it, also where its author has a pseudonym.
     hashes = ("submission_sha256", "library_sha256")
@@ -469,8 +477,21 @@ def _with_hidden_arguments(result: Result, task: Task) -> Result:
     return replace(result, cases=cases)
 
 
+def unquoted(context: "Context", run: Run) -> Run:
+    """Return a run, without a message that may quote the code if the user may not read that."""
+    quotes = run.message and run.verdict is not None and run.verdict.quotes_code
+    return run if not quotes or _may_read(context, run) else msgspec.structs.replace(run, message="")
+
+
+def _unquoted_case(case: Case) -> Case:
+    from dataclasses import replace
+
+    return replace(case, message="") if case.verdict.quotes_code else case
+
+
 def _may_read(context: "Context", run: Run) -> bool:
-    return may_read_code(context.user, run.user, manages=context.manages(run.task), shown_to_others=False)
+    # To know the boards that a user manages takes the database.
+    return run.user == context.user or context.manages(run.task)
 
 
 def _may_have_profile(run: Run) -> bool:

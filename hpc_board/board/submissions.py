@@ -10,7 +10,7 @@ import msgspec
 
 from hpc_board.board.context import Context, harness_sha256
 from hpc_board.board.moderation import best_candidates, named_candidates
-from hpc_board.board.runs import Runs, readable
+from hpc_board.board.runs import Runs, readable, unquoted
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.budget import Budget, BudgetLeft
 from hpc_board.domain.clock import utc_now
@@ -512,7 +512,8 @@ class Submissions:
         """Return a comparison whose results have the logs that the user may read."""
         (one, other), (result, other_result) = compared.runs, compared.results
         results = readable(self._context, one, result), readable(self._context, other, other_result)
-        return msgspec.structs.replace(compared, results=results)
+        runs = unquoted(self._context, one), unquoted(self._context, other)
+        return msgspec.structs.replace(compared, runs=runs, results=results)
 
     def get(self, number: int) -> Submission:
         """Return the submission with this number.

@@ -103,8 +103,19 @@ class Verdict(str, Enum):
         """Return whether the submission is the cause, rather than the task or the machine."""
         return self not in _BLAMELESS
 
+    @property
+    def quotes_code(self) -> bool:
+        """Return whether the message may quote the submission: a line, the name of its file, or its own words."""
+        return self not in _IN_OWN_WORDS
+
 
 _BLAMELESS = (Verdict.PASS, Verdict.DEVICE_ERROR, Verdict.UNSTABLE, Verdict.TASK_ERROR, Verdict.INFRA_ERROR)
+
+_IN_OWN_WORDS = (
+    *(Verdict.PASS, Verdict.WRONG_VALUE, Verdict.WRONG_NONFINITE, Verdict.WRONG_ALIASED, Verdict.MUTATED_INPUT),
+    *(Verdict.LATE_WRITE, Verdict.TIMING_INCONSISTENT, Verdict.BELOW_FLOOR, Verdict.UNSTABLE),
+)
+"""The verdicts whose messages have the judge's own words alone."""
 
 
 HIDDEN_MESSAGE = "the inputs and the messages of hidden cases are not shown"

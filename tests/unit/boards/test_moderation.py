@@ -797,6 +797,25 @@ def test_admins_read_every_file_and_participants_their_own(board: Recorded) -> N
     assert (refused.exit_code, "the owner is ada, not bob" in refused.stderr) == (5, True)
 
 
+@pytest.mark.parametrize(("verdict", "quotes"), [(Verdict.EXCEPTION, True), (Verdict.WRONG_VALUE, False)])
+def test_messages_that_may_quote_code_are_for_those_who_may_read_it(
+    board: Recorded, verdict: Verdict, quotes: bool
+) -> None:
+    words = "SECRET_TRICK, in kernel.py, line 7"
+    case = replace(timed_case(), verdict=verdict, message=words, timing=None)
+    run = board.add(result=result_of(verdict, case, message=words), user="ada")
+    number = str(run.id)
+    passed = timed(board, "bob", 1e-6)
+    of_one = ("run", number), ("watch", number), ("run", number, "--json"), ("run", number, "--json=brief")
+    for command in (*of_one, ("runs", "--all", "--json"), ("show", "--user", "ada", "--json")):
+        told = {user: call(board, user, *command) for user in ("ada", ADMIN, "bob")}
+        seen = {user: "SECRET_TRICK" in each.stdout for user, each in told.items()}
+        assert seen == {"ada": True, ADMIN: True, "bob": not quotes}, command
+        assert all("exception" in each.stdout or not quotes for each in told.values())
+    compared = [call(board, user, "compare", number, str(passed.id), "--json").stdout for user in ("ada", "bob")]
+    assert ["SECRET_TRICK" in each for each in compared] == [False, False]
+
+
 def test_the_limits_of_a_closed_board_are_told_to_those_who_see_it(place: Place) -> None:
     words = ("--gpu", "CPU", "--closed", "--member", "bob", "--yes")
     assert place.call(ADMIN, "create", "secret", "double", *words).exit_code == 0
