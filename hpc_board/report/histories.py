@@ -63,16 +63,15 @@ def _only_words(run: Standing) -> str:
 
 
 def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
-    """Return the plot of runs in order: the slower the higher, with intervals and the board's best then.
+    """Return the plot of runs in order: the slower the higher, with intervals and the steps of the board's best.
 
     Days are those of the time zone, None for that of this process.
     """
-    last = len(runs) - 1.0
+    lead, last = _leads(runs, records)
     points = [(float(index), run.score_s) for index, run in enumerate(runs)]
     told = [f"{score_text(run.score_s)}, run {run.run}, {_day(run.submitted_at, zone)}" for run in runs]
     are_new = bests(runs)
     new = [point for point, is_new in zip(points, are_new, strict=True) if is_new]
-    lead = _leads(runs, records)
     known = {
         at: (run.interval.low_s, run.interval.high_s) for at, run in zip(points, runs, strict=True) if run.interval
     }
@@ -143,10 +142,26 @@ def _ends(first: datetime, last: datetime, zone: tzinfo | None) -> tuple[str, st
     return f"{first.astimezone(zone):%Y-%m-%d %H:%M}", f"{last.astimezone(zone):%H:%M}"
 
 
-def _leads(runs: Sequence[Standing], records: Sequence[Record]) -> list[tuple[float, float]]:
-    """Return the board's best at the time of each run, from the first record on."""
-    held = [bisect_right(records, run.submitted_at, key=lambda record: record.at) for run in runs]
-    return [(float(index), records[place - 1].score_s) for index, place in enumerate(held) if place]
+def _leads(runs: Sequence[Standing], records: Sequence[Record]) -> tuple[list[tuple[float, float]], float]:
+    """Return the steps of the board's best among the runs, and the end of the scale, on which the runs are 0, 1, ...
+
+    Records between two runs are placed by their times; those after the last of several runs have a step of their own.
+    """
+    moments = [run.submitted_at for run in runs]
+    if len(runs) > 1 and records and records[-1].at > moments[-1]:
+        moments.append(records[-1].at)
+    last = len(moments) - 1.0
+    steps = {}
+    for record in records:
+        after = bisect_right(moments, record.at)
+        if 0 < after < len(moments):
+            earlier, later = moments[after - 1 : after + 1]
+            steps[after - 1 + (record.at - earlier) / (later - earlier)] = record.score_s
+        else:
+            steps[last if after else 0.0] = record.score_s
+    if records:
+        steps[last] = records[-1].score_s
+    return list(steps.items()), last
 
 
 def bests(runs: Sequence[Standing]) -> list[bool]:

@@ -36,7 +36,7 @@ _COLUMNS = (
     Column("submitted", "Submitted", 16),
     Column("score", "Score", 8, right=True),
     Column("best", "", 1),
-    Column("change", "Vs fastest", 9, right=True, most=40),
+    Column("change", "Vs fastest", 10, right=True, most=40),
     Column("run", "Run", 6, right=True),
     Column("file", "File", 8, grows=True),
 )
@@ -56,8 +56,8 @@ class TrendScreen(RunScreen):
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
         "scale. ● is faster than all runs before it, ○ is not. An upright line is the 80 % confidence interval of a "
-        "score; the dotted line is the best in the standings then. Vs fastest is the change from the fastest earlier "
-        "run. The list has the newest run first. Enter opens the run."
+        "score; the dotted line is the best in the standings, with a step at each record. Vs fastest is the change "
+        "from the fastest earlier run. The list has the newest run first. Enter opens the run."
     )
 
     plot = getters.query_one("#plot", Static)

@@ -153,7 +153,7 @@ def test_a_history_has_the_numbers_of_runs_below_their_points(count: int, number
     assert text_plot(history_plot(runs, []), 60, 5).text.splitlines()[-1].split() == numbers
 
 
-def test_a_history_has_the_leader_from_the_first_record_on_and_the_whole_of_each_known_interval() -> None:
+def test_a_history_has_a_step_at_each_record_and_the_whole_of_each_known_interval() -> None:
     runs = [run(0, 4e-3), run(1, 3e-3, 1.1), run(2, 3.5e-3), run(3, 2e-3, 1.3), run(4, 1e-3, 1.2)]
     plot = history_plot(runs, [record(0.5, 2.5e-3), record(2, 1.5e-3), record(4, 1e-3, "ada")])
     (intervals,) = [each for each in plot.series if each.kind is Kind.INTERVALS]
@@ -161,10 +161,20 @@ def test_a_history_has_the_leader_from_the_first_record_on_and_the_whole_of_each
     assert intervals.bounds[0] == pytest.approx((3e-3 / 1.1, 3e-3 * 1.1))
     assert plot.up.low == pytest.approx(1e-3 / 1.2)
     (lead,) = [each for each in plot.series if each.name == "leader"]
-    assert lead.points == ((1.0, 2.5e-3), (2.0, 1.5e-3), (3.0, 1.5e-3), (4.0, 1e-3))
+    assert lead.points == ((0.5, 2.5e-3), (2.0, 1.5e-3), (4.0, 1e-3))
     title = text_plot(plot, 80, 10).title
     assert title == "Score: ● fastest yet   ○ slower   ⠒⠒ user   ⠂⠂ leader   ⡇ 80 % interval"
     assert len(title) <= 74, "it is the title of a panel of 80 columns"
+
+
+def test_records_before_and_after_the_runs_of_a_history_are_at_its_ends() -> None:
+    records = [record(hours, score_s) for hours, score_s in ((-9, 9e-3), (-1, 8e-3), (1, 4e-3), (3, 2e-3), (5, 1e-3))]
+    plot = history_plot([run(0, 8e-3), run(1, 4e-3)], records)
+    (lead,) = [each for each in plot.series if each.name == "leader"]
+    assert lead.points == ((0.0, 8e-3), (1.0, 4e-3), (1.5, 2e-3), (2.0, 1e-3))
+    (own,) = [each for each in plot.series if each.name == "user"]
+    assert own.points[-1] == (2.0, 4e-3)
+    assert plot.across.high > 2
 
 
 def test_the_history_of_one_run_is_its_score_in_words() -> None:
