@@ -50,7 +50,7 @@ _LOOK_SECONDS = 10.0
 
 _FILE = "notices"
 _FILE_BYTES_MAX = 64 * 1024
-_CHANGES_MAX = 100
+_PAGE_ENTRIES = 100
 _TEXT_CHARACTERS_MAX = 500
 _BEFORE_DEADLINE = (timedelta(days=1), timedelta(hours=1), timedelta())
 
@@ -136,16 +136,15 @@ class Notices:
         names = frozenset(board.name for board in boards)
         guest = Board.within(PublicContext(context.installation, self._warn, names))
         for name in sorted(names & cursor.frozen.keys() - frozen.keys()):
-            for entry in reversed(guest.standings.feed(task=name, limit=_CHANGES_MAX)):
-                if cursor.frozen[name] < entry.id <= cursor.change and _takes_first_place(entry):
+            for entry in _first_places(guest, cursor.frozen[name], name):
+                if entry.id <= cursor.change:
                     cursor = replace(cursor, frozen={**cursor.frozen, name: entry.id})
                     yield cursor, self._record(entry)
-        for entry in reversed(guest.standings.feed(limit=_CHANGES_MAX)):
-            if entry.id > cursor.change and _takes_first_place(entry):
-                if entry.task in frozen:
-                    frozen = {**frozen, entry.task: entry.id}
-                cursor = replace(cursor, change=entry.id, frozen=frozen)
-                yield cursor, self._record(entry)
+        for entry in _first_places(guest, cursor.change):
+            if entry.task in frozen:
+                frozen = {**frozen, entry.task: entry.id}
+            cursor = replace(cursor, change=entry.id, frozen=frozen)
+            yield cursor, self._record(entry)
         # The feed was read after its newest change.
         yield replace(cursor, change=max(newest, cursor.change), frozen=frozen), None
 
@@ -192,6 +191,17 @@ class Notices:
             words = one_line(done.stderr or done.stdout, _TEXT_CHARACTERS_MAX)
             problem = f"{argv[0]} ended with exit code {done.returncode}: {words}"
         self._warn(f"notify: {problem}. Notice not delivered: {notice.text}")
+
+
+def _first_places(board: Board, after: int, task: str | None = None) -> list[FeedEntry]:
+    """Return the entries of the feed after the entry `after` that are worth a notice, oldest first."""
+    found: list[FeedEntry] = []
+    page = board.standings.feed(task=task, limit=_PAGE_ENTRIES)
+    while page:
+        found += [entry for entry in page if entry.id > after and _takes_first_place(entry)]
+        oldest = page[-1].id
+        page = board.standings.feed(task=task, before=oldest, limit=_PAGE_ENTRIES) if oldest > after else ()
+    return found[::-1]
 
 
 def _takes_first_place(entry: FeedEntry) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from hpc_board.board.notices import due_deadlines
+from hpc_board.board import Board
+from hpc_board.board.notices import Notices, due_deadlines
 from hpc_board.domain.board_options import BoardOptions, RequestedOptions
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard
 from hpc_board.model.result import Verdict
@@ -120,6 +121,23 @@ def test_notices_of_a_frozen_board_come_after_its_freeze_and_name_nobody_on_an_a
         "bob took first place on frozen, CPU",
         "cyd took first place on frozen, CPU",
     ]
+
+
+def test_a_record_before_more_changes_than_a_page_of_the_feed_is_told(
+    place: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpc_board.board.notices._PAGE_ENTRIES", 2)
+    notices = Notices(lambda: Board(place.board.settings), pytest.fail)
+    created(place.board, "vectoradd_py", "frozen", RequestedOptions(deadline="+1d", freeze="2026-04-01"))
+    for task in ("frozen", "vectoradd_py"):
+        place.passed("bob", 4e-6, task=task)
+        for number in range(4):
+            place.passed(f"u{number}", (9 - number) * 1e-6, task=task)
+    notices.send()
+    assert call(place, ADMIN, "update", "frozen", "--freeze", "none").exit_code == 0
+    notices.send()
+    places = ["bob took first place on vectoradd_py, CPU", "bob took first place on frozen, CPU"]
+    assert [text.split(":")[0] for text in place.texts()] == places
 
 
 @pytest.mark.slow
