@@ -8,7 +8,7 @@ from itertools import takewhile
 import msgspec
 from msgspec.structs import replace
 
-from hpc_board.domain.clock import utc_now
+from hpc_board.domain.clock import span_words, utc_now
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.domain.origin import NO_ORIGIN, Origin, author_text
@@ -429,7 +429,7 @@ def next_status(
         grace = min(grace, CANCELLED_GRACE)
     if now - since < grace:
         return replace(known.moved(RunState.COLLECTING, now), ended_in_queue_at=since)
-    waited = f"{result_problem or 'no result file'} after {_duration(grace)}, since {since:%H:%M} UTC"
+    waited = f"{result_problem or 'no result file'} after {span_words(grace.total_seconds())}, since {since:%H:%M} UTC"
     source = "; ".join(filter(None, (news.source, waited)))
     is_given_up = news.state is JobState.MISSING and status.cancel_requested
     end = RunState.CANCELLED if is_given_up else _ENDED_AS[news.state]
@@ -445,11 +445,6 @@ def _expected_start(known: datetime | None, told: datetime | None, now: datetime
         return told
     hardly = max(timedelta(minutes=1), (known - now) / 10)
     return known if abs(told - known) < hardly else told
-
-
-def _duration(delta: timedelta) -> str:
-    seconds = int(delta.total_seconds())
-    return f"{seconds // 60} min" if seconds > 60 and seconds % 60 == 0 else f"{seconds} s"
 
 
 def silence_words(cluster: str, since: datetime) -> str:

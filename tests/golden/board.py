@@ -382,7 +382,7 @@ def _stopped() -> Iterable[Sent]:
     ends = {
         "cancelled": ("cancel requested by ada at 12:01:30 UTC", "squeue: CANCELLED", None),
         "timeout": ("", "squeue: TIMEOUT (TimeLimit)", partial),
-        "out_of_memory": ("", "squeue: OUT_OF_MEMORY (OutOfMemory); no result file after 60 s, since 12:02 UTC", None),
+        "out_of_memory": ("", "squeue: OUT_OF_MEMORY (OutOfMemory); no result file after 1 min, since 12:02 UTC", None),
         "node_fail": ("", "squeue: NODE_FAIL (NodeDown)", None),
         "preempted": ("", "squeue: PREEMPTED", None),
         "lost": ("", "squeue: not listed; no result file after 5 min, since 12:02 UTC", None),

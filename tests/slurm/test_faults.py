@@ -401,7 +401,7 @@ def test_a_node_that_dies_under_a_job(site: Site) -> None:
         site.over(run)
         site.later(RESULT_GRACE)
         ended = site.until(run, RunState.NODE_FAIL)
-    assert ended.status.source.startswith("squeue: NODE_FAIL (NodeDown); no result file after 60 s")
+    assert ended.status.source.startswith("squeue: NODE_FAIL (NodeDown); no result file after 1 min")
     site.happened_once(ended)
 
 
@@ -780,7 +780,7 @@ def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
     evidence = (
         "its output ends with"
         if srun
-        else r"squeue: FAILED \((JobLaunchFailure|RaisedSignal:9\(Killed\))\); no result file after 60 s"
+        else r"squeue: FAILED \((JobLaunchFailure|RaisedSignal:9\(Killed\))\); no result file after 1 min"
     )
     # Slurm 26.05 cancels the job at times, whose script then leaves a partial result.
     assert NEWER or re.match(evidence, ended.status.source)
@@ -1020,7 +1020,7 @@ def test_result_files_that_are_none(site: Site) -> None:
     assert waiting.status.source == "squeue: COMPLETED; result.json is empty"
     site.later(RESULT_GRACE)
     ended = site.until(runs["empty"], RunState.ERROR)
-    assert ended.status.source.startswith("squeue: COMPLETED; result.json is empty after 60 s")
+    assert ended.status.source.startswith("squeue: COMPLETED; result.json is empty after 1 min")
     site.happened_once(ended)
 
 

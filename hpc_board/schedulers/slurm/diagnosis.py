@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity, diagnostic
 from hpc_board.model.gpu import Cluster
@@ -115,7 +114,7 @@ def _controller(subject: str, host: Host) -> Diagnostic:
 def _check_job_records(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Diagnostic]:
     accounted = "slurmdbd" in found.get("AccountingStorageType", "")
     if accounted:
-        tried = attempt(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])
+        tried = attempt(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{int(time.time()) - 60}"])
         accounted = tried.succeeded
         hint = "Until it answers, only results and the queue show how jobs ended."
         message = f"accounting is enabled, but sacct fails: {tried.failure}"
@@ -133,7 +132,3 @@ def _check_job_records(subject: str, cluster: Cluster, found: Mapping[str, str],
     if not {"jobs", "all"}.isdisjoint(private):
         message = "PrivateData hides the jobs of other users: the counts of waiting jobs are too low"
         yield Diagnostic(Severity.OK, subject, message)
-
-
-def _now() -> int:
-    return int(datetime.now(UTC).timestamp())

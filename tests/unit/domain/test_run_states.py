@@ -55,8 +55,8 @@ def test_a_job_that_ended_without_a_result_ends_its_run_after_the_grace(news: Jo
     assert first.state is RunState.COLLECTING
     later = next_status(first, JobStatus(news, source="sacct: X"), NOON + RESULT_GRACE)
     assert later.state is state
-    seconds = 5 if news is JobState.CANCELLED else 60
-    assert later.source == f"sacct: X; no result file after {seconds} s, since 12:00 UTC"
+    grace = "5 s" if news is JobState.CANCELLED else "1 min"
+    assert later.source == f"sacct: X; no result file after {grace}, since 12:00 UTC"
 
 
 @pytest.mark.parametrize("state", [JobState.ENDED, JobState.TIMEOUT, JobState.CANCELLED, JobState.MISSING])

@@ -113,7 +113,7 @@ def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
     world.advance()
     ended = world.store.runs.get(run.id)
     assert ended.state is RunState.ERROR
-    assert ended.status.source.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s, since ")
+    assert ended.status.source.startswith("squeue: FAILED (NonZeroExitCode); no result file after 1 min, since ")
     words = ended.status.source.partition("; its output ends with ")[2]
     assert "module load failed: " in words
     assert "\x1b" not in words
