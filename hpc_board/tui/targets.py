@@ -7,6 +7,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from hpc_board.domain.roles import Role
+    from hpc_board.domain.run import Run
     from hpc_board.model.task import Mode
     from hpc_board.tui.choice import Choice
 
@@ -29,8 +30,8 @@ class Submit(Target, frozen=True):
     gpus: tuple[str, ...] = ()
     mode: "Mode | None" = None
     file: Path | None = None
-    of_run: bool = False
-    """True if all of this is a run's, which has no other file than `file`; only a changed form is a draft then."""
+    of_run: "Run | None" = None
+    """The user's own run if all of this is that run's, which has no other file; only a changed form is a draft then."""
     latest: bool = False
     """True if GPUs, mode and file are those of the user's latest run of the task, before which a draft goes."""
     choice: "Choice | None" = None

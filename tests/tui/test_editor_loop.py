@@ -256,6 +256,13 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
         await press(pilot, "escape", "e")
         assert field() == str(copy)
         assert copy.read_text() == "import torch\n"
+        copy.unlink()
+        for key in "ws":
+            await press(pilot, "escape", key)
+            assert "kernel.py was not found: F4 edits a copy of run 7." in text_of(pilot.app)
+        await press(pilot, "f4")
+        assert (field(), edited[-1]) == (str(copy), copy)
+        assert f"Ready: vectoradd on H100, mode {shown}: one job." in text_of(pilot.app)
 
 
 async def test_a_file_that_others_may_not_see_is_not_edited() -> None:

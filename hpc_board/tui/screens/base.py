@@ -369,7 +369,7 @@ class BoardScreen(Screen[None]):
 
         def fill(found: tuple[Path | None, Mode]) -> None:
             file, mode = found
-            own = run.user == self.board.user
+            own = run if run.user == self.board.user else None
             self.post_message(Open(targets.Submit(run.task, (run.gpu,), mode, file, of_run=own)))
 
         self.ask("submit", lambda: (self._file_of(run), self._next_mode(run)), fill, whom=THE_FILE)
@@ -411,7 +411,7 @@ class BoardScreen(Screen[None]):
             if file is not None:
                 self.post_message(Open(targets.Watch(file, run.task, (run.gpu,), mode=mode)))
             else:
-                self.post_message(Open(targets.Submit(run.task, (run.gpu,), mode)))
+                self.post_message(Open(targets.Submit(run.task, (run.gpu,), mode, of_run=run)))
                 self.notify_after_opening("Choose the file to watch, then press Watch.")
 
         self.ask("watch", partial(self._file_of, run), watch, whom=THE_FILE)

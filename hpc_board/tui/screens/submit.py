@@ -229,7 +229,9 @@ class SubmitScreen(BoardScreen):
         self._finish_file()
         choice, file = self._choice, self._choice.file
         if file is None:
-            if (task := self._to_start) is not None:
+            if (run := self._to_copy) is not None:
+                self.edit_file_of(run)
+            elif (task := self._to_start) is not None:
                 self.post_message(Chosen(choice))
                 self.edit_starter_of(task, choice.gpus, choice.mode)
             else:
@@ -656,13 +658,13 @@ class SubmitScreen(BoardScreen):
         self._placed = None
 
     def _show_file_note(self) -> None:
-        """Show the fault of the file, or else the choices in its header; without a file, offer the starter."""
+        """Show the fault of the file, or else the choices in its header; without one, offer a file to edit."""
         header = self._header
         if self._file_fault:
             words = toned(self._file_fault[1].strip(), Tone.BAD, 300)
         elif self._choice.file is None:
             words = toned(self._choice.missing if self._is_refused else "", Tone.BAD)
-            if offer := self._starter_offer:
+            if offer := self._file_offer:
                 words = Text(" " if words else "").join([words, toned(offer, Tone.MUTED)])
         elif header is None:
             words = toned("")
@@ -792,10 +794,19 @@ class SubmitScreen(BoardScreen):
     def _to_start(self) -> Task | None:
         """Return the task whose starter an empty field of the file offers, if any."""
         task = self._tasks.get(self._choice.task or "")
-        return task if task is not None and task.templates and self.path_input.named is None else None
+        is_free = self.path_input.named is None and self._to_copy is None
+        return task if task is not None and task.templates and is_free else None
 
     @property
-    def _starter_offer(self) -> str:
+    def _to_copy(self) -> Run | None:
+        """Return the run of which an empty field of the file offers a copy, as its own file was not found."""
+        run = self._of_run
+        return run if run is not None and run.task == self._choice.task and self.path_input.named is None else None
+
+    @property
+    def _file_offer(self) -> str:
+        if (run := self._to_copy) is not None:
+            return f"{run.file_name} was not found: F4 edits a copy of run {run.id}."
         if (task := self._to_start) is None:
             return ""
         return f"F4 edits the starter, {local_files.starter_file(self.memory, task).name}."
@@ -824,7 +835,7 @@ class SubmitScreen(BoardScreen):
             is_short = self.has_class("-short")
             words = "Correct the options." if fault[0] is self.options_input and not is_short else fault[1]
             if is_short and self._choice.file is None:
-                words = " ".join(filter(None, (words, self._starter_offer)))
+                words = " ".join(filter(None, (words, self._file_offer)))
             text = toned(words, Tone.BAD if self._is_refused else Tone.WAITING)
         else:
             text = toned(self._ready, Tone.GOOD)
