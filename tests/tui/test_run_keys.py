@@ -232,9 +232,14 @@ async def test_a_run_of_a_watch_has_the_verbs_of_one(monkeypatch: pytest.MonkeyP
         await until(pilot, lambda: screen.run_in_hand is not None)
         await press(pilot, "y")
         assert pilot.app.clipboard.isdecimal()
+        sent = found.known_runs[0]
+        ended = replace(sent.status, state=RunState.FINISHED)
+        found.replace_run(replace(sent, status=ended, verdict=Verdict.PASS))
         for key, opened in (("v", CodeScreen), ("b", StandingsScreen), ("t", TrendScreen), ("s", SubmitScreen)):
             await press(pilot, key)
             assert isinstance(pilot.app.screen, opened), key
+            if key == "s":
+                assert ", mode ranked: " in text_of(pilot.app)
             await press(pilot, "escape")
         assert pilot.app.screen is screen
 

@@ -222,8 +222,9 @@ class WatchScreen(RunScreen):
         self._show_runs()
 
     def action_submit(self) -> None:
-        watched = self._watched
-        self.post_message(Open(targets.Submit(watched.task, watched.gpus, file=watched.file)))
+        watched, run = self._watched, self.pane.selected
+        mode = None if run is None else self._next_mode(run)
+        self.post_message(Open(targets.Submit(watched.task, watched.gpus, mode, watched.file)))
 
     def follow_sent(self, runs: Sequence[Run]) -> None:
         self._take_sent(self.now(), runs)
