@@ -59,12 +59,6 @@ def first_tokens(code: bytes, language: Language) -> list[bytes]:
     return tokens
 
 
-def begins_with_include(code: bytes) -> bool:
-    """Return whether a file is C++, CUDA or HIP by its first line of code, an `#include`."""
-    first = list(islice(filter(bytes.strip, _c_tokens(code)), 3))
-    return first[:2] == [b"#", b"include"] and first[2:] != [] and first[2][:1] in b'<"'
-
-
 def _python_tokens(code: bytes) -> Iterator[bytes]:
     for token in tokenize.tokenize(BytesIO(code).readline):
         if token.type not in _LEFT_OUT:

@@ -46,6 +46,11 @@ GPU_NAMES_MAX = 100
 """The maximum number of names of GPUs in a file's header, or with a submission: a file has room for a million."""
 
 _FILE_NAME_BYTES_MAX = 200
+_BEGINS_WITH_INCLUDE = re.compile(
+    r'\ufeff?(?>\s+|//[^\n]*|/\*.*?\*/|#(?![ \t]*include[ \t]*[<"])[^\n]*)*+#[ \t]*include[ \t]*[<"]', re.DOTALL
+)
+"""An `#include` after comments of C++ and other lines of its preprocessor alone; it is matched in linear time."""
+
 _MODE_ALIASES = {"leaderboard": Mode.RANKED}
 
 
@@ -93,14 +98,15 @@ def _check_text(ending: str, text: str, shown: str) -> None:
         )
     if not text.strip():
         raise InputError(f"{one_line(shown)} is empty.", hint="`hpc-board template NAME` prints a template.")
-    if ending == ".py":
-        from hpc_board.domain.code_tokens import begins_with_include
+    if ending == ".py" and _BEGINS_WITH_INCLUDE.match(text):
+        from hpc_board.catalog.contract import parsed
 
-        if begins_with_include(text.encode()):
+        try:
+            parsed(text.removeprefix("\ufeff"))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise InputError(
-                f"{one_line(shown)} begins with #include, so it is not Python.",
-                hint="Name the file .cpp, .cu or .hip: `submit - --name kernel.cu`, or `file_name` in mcp.",
-            )
+                f"{one_line(shown)} begins with #include and is not Python.", hint="Name the file .cpp, .cu or .hip."
+            ) from error
 
 
 def header(source: Source) -> Directives:

@@ -163,7 +163,7 @@ def test_a_long_text_is_cut_with_the_number_of_its_other_characters(
         ("submit", {"task": "heat"}, "submit: Object missing required field `code`", "Arguments of submit:"),
         ("submit", {"task": "heat", "code": "\0"}, "code contains a NUL byte at offset 0", "Use a text file"),
         ("submit", {"task": "heat", "code": " "}, "kernel.py is empty", "`task` prints a template."),
-        ("submit", {"task": "heat", "code": "#include <x>"}, "kernel.py begins with #include", "`file_name`"),
+        ("submit", {"task": "heat", "code": "#include <x>\nint x;"}, "kernel.py begins with #include", "Name the file"),
         ("submit", {"task": "heat", "code": "x" * (SOURCE_BYTES_MAX + 1)}, "invalid submission", "at most 1000000"),
         ("submit", {"task": "heat", "code": "x", "file_name": "../k.py"}, "invalid submission ../k.py", "without a"),
         ("submit", {"task": "heat", "code": "x", "gpu": "H10"}, 'unknown GPU "H10". Did you mean "H100"?', "CPU, H100"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpc_board.domain.code_tokens import begins_with_include, tokens_sha256
+from hpc_board.domain.code_tokens import tokens_sha256
 from hpc_board.model.task import Language
 
 PY = b"""import torch
@@ -57,19 +57,3 @@ def test_other_tokens_are_other_code(language: Language, one: bytes, other: byte
 @pytest.mark.parametrize("part", [b'R"(', b"/*", b'"', b"'", b"\\\n", b"1'"])
 def test_hostile_code_is_split_in_linear_time(part: bytes) -> None:
     tokens_sha256(part * 300_000, Language.CU)
-
-
-@pytest.mark.parametrize(
-    ("code", "is_c"),
-    [
-        (b"#include <cstdint>\n", True),
-        (b'//!POPCORN leaderboard heat\n\n/* mine */ # include "hpc_board.h"', True),
-        (b"#!POPCORN leaderboard heat\n#include <cstdint>\n", False),
-        (b"# include the header\nimport torch\n", False),
-        (b"SOURCE = '''\n#include <cstdint>\n'''\n", False),
-        (b"#include", False),
-        (b"", False),
-    ],
-)
-def test_a_file_in_c_begins_with_an_include(code: bytes, is_c: bool) -> None:
-    assert begins_with_include(code) is is_c

@@ -76,6 +76,10 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
         ("a.py", b"#" * 1_000_001, "is too large (limit 1,000,000 bytes)"),
         ("a.py", b"ab\0", "NUL byte at offset 2"),
         ("a.py", b"abc\xff", "is it UTF-8? The byte at offset 3 is not"),
+        ("a.py", b"#include <cstdint>\nint x;\n", "a.py begins with #include and is not Python"),
+        ("a.py", b'#pragma once\n/* mine */ // */\n# include "hpc_board.h"\nint x;', "is not Python"),
+        ("a.py", b"#include <x>\n" + b"(" * 900_000, "is not Python"),
+        ("a.py", b"/**/" * 200_000 + b"#include <x>", "is not Python"),
         ("a.txt", b"x", "Submit a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file"),
         ("a", b"x", "Submit a Python (.py)"),
         ("a\x1b[31m.py", b"x", "invalid file name a.py"),
@@ -91,6 +95,22 @@ def test_a_file_that_cannot_be_a_submission_is_refused(tmp_path: Path, name: str
     assert caught.value.message.isprintable()
     assert caught.value.hint
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"# include <torch/extension.h> is not needed\nimport torch\n",
+        b"\xef\xbb\xbf#!POPCORN leaderboard heat\n#include <cstdint>\nx = 1\n",
+        b"SOURCE = '''\n#include <cstdint>\n'''\nx =\n",
+        b"# include the header\nx =\n",
+        b"#" + b" " * 900_000,
+        b"/*" * 400_000,
+    ],
+)
+def test_a_python_file_may_begin_with_any_comment(tmp_path: Path, code: bytes) -> None:
+    (tmp_path / "a.py").write_bytes(code)
+    assert read_source(tmp_path / "a.py").data == code
 
 
 def test_a_file_of_the_largest_size_is_accepted(tmp_path: Path) -> None:
