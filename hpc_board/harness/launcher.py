@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.build.extensions import Extensions
-from hpc_board.harness.build.toolchain import LIBRARY
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.container import Container, ContainerUnavailable, container
 from hpc_board.harness.confine.scratch import (
@@ -46,6 +45,7 @@ from hpc_board.harness.processes.tree import (
 )
 from hpc_board.harness.processes.zygote import modules_of
 from hpc_board.harness.wire.replies import Confined, Loaded, Ready
+from hpc_board.model.kernels import LIBRARY
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import ENTRY, REFERENCE_ENTRY
 

@@ -1,6 +1,14 @@
 """Kernels of a profile: the numbers that a profiler measured of each kernel of a case."""
 
+import re
+
 from hpc_board.model.value import Value
+
+LIBRARY = "kernel.so"
+"""The file of a compiled submission, also in the rows of perf."""
+
+PERF_ROW = re.compile(r"^ +(\d{1,3}\.\d\d)% .{0,400}? (\S{1,200}) +\[[.k]\] (.+)$", re.MULTILINE)
+"""A row of `perf report`: percent, library and function."""
 
 KERNELS_MAX = 400
 """Largest number of kernels in a result."""

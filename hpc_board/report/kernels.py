@@ -55,11 +55,9 @@ def kernel_bars(kernels: Sequence[Kernel]) -> Iterator[Bars]:
     """Yield the bars of the longest kernels of each case, by their shares of its profiled time, if that is known."""
     cases, rows = _by_case(kernels), list[Bar]()
     for case, found in cases.items():
-        times = [each.time_share or (each.launches or 1) * (each.duration_ns or 0.0) for each in found]
-        whole = math.fsum(times) if found[0].time_share is None else 1.0
-        for index, (each, time) in enumerate(zip(found[: max(1, _LINES_MAX // len(cases))], times, strict=False)):
+        for index, each in enumerate(found[: max(1, _LINES_MAX // len(cases))]):
             group = f"case {case + 1}" if len(cases) > 1 and not index else ""
-            if share := time / (whole or 1.0):
+            if share := each.time_share:
                 rows.append(Bar(one_line(each.name, _BAR_NAME_MAX), _text("time_share", share), share, group=group))
     if rows:
         yield Bars("Share of the profiled time", tuple(rows))

@@ -1,10 +1,10 @@
 """Output of the job and the kernel of a run: shortened for a report, or complete."""
 
-import re
 from collections.abc import Iterator
 from itertools import groupby
 
 from hpc_board.domain.run import Run
+from hpc_board.model.kernels import LIBRARY, PERF_ROW
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.result import Result
 from hpc_board.model.task import Mode
@@ -21,10 +21,7 @@ _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
 _TRACEBACK = "\nTraceback (most recent call last):\n"
 
-_PERF_ROW = re.compile(r" +(\d{1,3}\.\d\d)% .{1,800} \[[.k]\] ")
 _FOLDED_BELOW_PERCENT = 2
-_LIBRARY = "kernel.so"
-"""The file of a compiled submission in the rows of perf."""
 
 
 def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
@@ -43,7 +40,7 @@ def profile_log(result: Result) -> Iterator[Bars | Log]:
     text = _text(result.profile)
     if text.strip():
         yield from kernel_bars(result.kernels)
-        yield Log("sanitizer" if result.mode == Mode.SANITIZE else "profile", _folded(text))
+        yield Log("sanitizer", text) if result.mode == Mode.SANITIZE else Log("profile", _folded(text))
 
 
 def _folded(text: str) -> str:
@@ -57,8 +54,8 @@ def _folded(text: str) -> str:
 
 
 def _is_small(line: str) -> bool:
-    share = _PERF_ROW.match(line)
-    return share is not None and f" {_LIBRARY} " not in line and float(share[1]) < _FOLDED_BELOW_PERCENT
+    row = PERF_ROW.match(line)
+    return row is not None and row[2] != LIBRARY and float(row[1]) < _FOLDED_BELOW_PERCENT
 
 
 def job_log(run: Run, log: str) -> Iterator[Log]:

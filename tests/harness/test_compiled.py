@@ -13,6 +13,7 @@ from hpc_board.harness.build.toolchain import header_text
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.wire import payload
 from hpc_board.harness.worker import compiled as abi
+from hpc_board.model.kernels import LIBRARY
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
 from tests.harness.compiling import BODY, REFERENCE, compiled, kernel, needs_gcc
@@ -148,7 +149,7 @@ def loaded(folder: Path, source: str) -> abi.CompiledKernel:
     (folder / "k.cpp").write_text(source)
     tools = toolchain.toolchain(Language.CPP, "", os.environ)
     subprocess.run(toolchain.command(tools, (), "k.cpp"), cwd=folder, check=True)
-    return abi.open_kernel(folder / toolchain.LIBRARY)
+    return abi.open_kernel(folder / LIBRARY)
 
 
 def test_a_workspace_is_asked_for_once_for_the_same_forms_and_numbers(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from hpc_board.harness.build import toolchain
 from hpc_board.harness.confine import sandbox
+from hpc_board.model.kernels import LIBRARY
 from hpc_board.model.profile_files import is_profile_file
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
@@ -172,7 +173,7 @@ def test_the_real_tool_lists_ptx_and_machine_code(tmp_path: Path) -> None:
     job = make_job_folder(tmp_path / "job", "", a_task(), Mode.PROFILE)
     harness = next((tmp_path / "job" / "harness").glob("*.pyz"))
     (tmp_path / "scratch").mkdir()
-    argv = [job, tmp_path / "scratch", tmp_path / "kept", tmp_path / toolchain.LIBRARY, harness]
+    argv = [job, tmp_path / "scratch", tmp_path / "kept", tmp_path / LIBRARY, harness]
     done = subprocess.run(
         [sys.executable, "-c", REAL, *map(str, argv)], capture_output=True, text=True, check=True, timeout=120
     )

@@ -44,7 +44,7 @@ class WithReports(FakeBoard):
             return None
         build = "submission.cu(12): warning #177-D: variable was declared but never referenced\n" * 3
         profile = "".join(f"{name:<40} {value:>8} %\n" for name, value in (("SM throughput", 83), ("DRAM", 41)))
-        kernels = Kernel(0, "vectoradd_kernel<float4>", 2, 9_300), Kernel(0, "fill_kernel", 1, 2_100)
+        kernels = Kernel(0, "vectoradd_kernel<float4>", 2, 9_300, 0.9), Kernel(0, "fill_kernel", 1, 2_100, 0.1)
         return replace(told, build=Log(build), profile=Log(profile), kernels=kernels)
 
 

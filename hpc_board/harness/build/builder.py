@@ -23,7 +23,6 @@ from typing import Any
 from hpc_board.harness.build.toolchain import (
     CRASH,
     HEADER,
-    LIBRARY,
     PASSED_TO_COMPILERS,
     BuildFailed,
     Inside,
@@ -45,6 +44,7 @@ from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.program import NOT_STARTED, Program, Room
 from hpc_board.harness.processes.tree import kill_orphans, stat_fields
 from hpc_board.model.files import open_regular, whole_file
+from hpc_board.model.kernels import LIBRARY
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import ENTRY, Language, Mode
 from hpc_board.model.text import one_line

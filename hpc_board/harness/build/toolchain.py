@@ -16,14 +16,13 @@ from hpc_board.harness.node import nvidia_smi
 from hpc_board.harness.processes.output import output_of
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.eval_program import EvalProgram
+from hpc_board.model.kernels import LIBRARY
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Language
 
 HEADER = "hpc_board.h"
 CRASH = "crash.cpp"
 """The source of the handler that reports the crash of a submission in C++."""
-
-LIBRARY = "kernel.so"
 
 _ASK_SECONDS = 30
 _CUDA_ARCH = re.compile(r"sm_(\d{2,3}[af]?)")

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hpc_board.model.kernels import KERNELS_OF_CASE_MAX, NAME_CHARACTERS_MAX, STALLS_MAX, Kernel
+from hpc_board.model.kernels import (
+    KERNELS_OF_CASE_MAX,
+    LIBRARY,
+    NAME_CHARACTERS_MAX,
+    PERF_ROW,
+    STALLS_MAX,
+    Kernel,
+)
 from hpc_board.model.text import one_line
 
 CSV_BYTES_MAX = 8 * 2**20
@@ -17,7 +24,6 @@ CSV_BYTES_MAX = 8 * 2**20
 _ROWS_MAX = 1000
 _FIELD_CHARACTERS_MAX = 4096
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,18}(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
-_PERF_ROW = re.compile(r"^ +(\d{1,3}\.\d\d)% .{0,400}? (\S{1,200}) +\[[.k]\] (.{1,400})$", re.MULTILINE)
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_([a-z_]{1,40}?)_per_issue_active\.ratio")
 
 _NUMBER_MAX = 1e15
@@ -99,13 +105,13 @@ def of_torch(text: str) -> tuple[Kernel, ...]:
     return _longest(kernels)
 
 
-def of_perf(text: str, library: str) -> tuple[Kernel, ...]:
-    """Return the functions of the `library` in the report of perf, with their shares of the samples.
+def of_perf(text: str) -> tuple[Kernel, ...]:
+    """Return the functions of the submission in the report of perf, with their shares of the samples.
 
     Without one of these, as in Python, they are those of the whole process.
     """
-    found = _PERF_ROW.findall(text)
-    own = [row for row in found if row[1] == library] or found
+    found = PERF_ROW.findall(text)
+    own = [row for row in found if row[1] == LIBRARY] or found
     kernels = [Kernel(0, _name(name), time_share=float(percent) / 100) for percent, _, name in own]
     return tuple(kernels[:KERNELS_OF_CASE_MAX])
 

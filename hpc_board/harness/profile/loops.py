@@ -15,11 +15,12 @@ from itertools import accumulate
 from pathlib import Path
 
 from hpc_board.harness.build.builder import compiler_log, compiler_room, job_toolchain
-from hpc_board.harness.build.toolchain import CRASH, HEADER, LIBRARY, BuildFailed, command, header_text
+from hpc_board.harness.build.toolchain import CRASH, HEADER, BuildFailed, command, header_text
 from hpc_board.harness.files import write_files
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.model.files import open_regular
+from hpc_board.model.kernels import LIBRARY
 from hpc_board.model.loops import LOOPS_MAX, REMARKS_MAX, TEXT_CHARACTERS_MAX, Loop, Remark
 from hpc_board.model.text import one_line
 

@@ -19,7 +19,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.build.toolchain import LIBRARY
 from hpc_board.harness.device.device import Device
 from hpc_board.harness.files import head_of
 from hpc_board.harness.measure.worker_handle import Worker
@@ -33,7 +32,7 @@ from hpc_board.harness.profile.kernels import (
     of_table,
     of_torch,
 )
-from hpc_board.model.kernels import Kernel
+from hpc_board.model.kernels import LIBRARY, Kernel
 from hpc_board.model.task import ENTRY
 from hpc_board.model.text import one_line
 
@@ -310,7 +309,7 @@ def _by_perf(session: Session) -> Profiled:
         squeezed("\n".join(others)),
         squeezed("\n".join(counters)),
     ]
-    return Profiled("\n".join(texts), of_perf(functions, LIBRARY))
+    return Profiled("\n".join(texts), of_perf(functions))
 
 
 def _without_headers(text: str) -> list[str]:

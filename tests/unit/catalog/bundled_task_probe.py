@@ -24,6 +24,7 @@ from hpc_board.harness.build import toolchain
 from hpc_board.harness.judge.fixed_inputs import parts_at, without_parts
 from hpc_board.harness.wire import payload
 from hpc_board.harness.worker import compiled
+from hpc_board.model.kernels import LIBRARY
 from hpc_board.model.task import Language
 
 
@@ -51,7 +52,7 @@ def kernel(path: Path, fixed: list[str | int]) -> Callable[[Any, Any], Any]:
     (folder / path.name).write_bytes(path.read_bytes())
     tools = toolchain.toolchain(Language.CPP, "", os.environ)
     subprocess.run(toolchain.command(tools, (), path.name), cwd=folder, check=True)
-    library = compiled.open_kernel(folder / toolchain.LIBRARY)
+    library = compiled.open_kernel(folder / LIBRARY)
 
     def call(data: Any, right: Any) -> Any:
         memory = os.memfd_create("form")

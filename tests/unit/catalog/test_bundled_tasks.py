@@ -22,7 +22,8 @@ import yaml
 from hpc_board.catalog.folders import read_task
 from hpc_board.domain.submission import directives
 from hpc_board.harness.build.builder import exported
-from hpc_board.harness.build.toolchain import HEADER, LIBRARY, command, header_text, toolchain
+from hpc_board.harness.build.toolchain import HEADER, command, header_text, toolchain
+from hpc_board.model.kernels import LIBRARY
 from hpc_board.model.task import Language, Template
 
 REPOSITORY = Path(__file__).parents[3]

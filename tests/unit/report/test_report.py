@@ -127,9 +127,12 @@ def test_a_profile_has_bars_of_its_kernels_and_one_line_for_functions_below_two_
         Bars("Share of the profiled time", (Bar("a", "60 %", 0.6),)),
         BlockLog("profile", "\n".join([*rows[:2], more[0], rows[4], more[1]])),
     ]
-    timed = (Kernel(0, "a", 3, 100.0), Kernel(0, "b", 1, 100.0), Kernel(1, "c", 1, 5.0))
+    timed = tuple(Kernel(*each) for each in ((0, "a", 3, 100.0, 0.75), (0, "b", 1, 100.0, 0.25), (1, "c", 1, 5.0, 1.0)))
     shares = (Bar("a", "75 %", 0.75, group="case 1"), Bar("b", "25 %", 0.25), Bar("c", "100 %", 1.0, group="case 2"))
     assert next(profile_log(replace(result, kernels=timed))) == Bars("Share of the profiled time", shares)
+    assert list(profile_log(replace(result, mode=Mode.SANITIZE, kernels=()))) == [
+        BlockLog("sanitizer", "\n".join(rows))
+    ]
 
 
 def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> None:
