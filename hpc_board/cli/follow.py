@@ -57,9 +57,9 @@ def follow(
     return runs
 
 
-def watch_hint(id_: int) -> str:
-    """Return the command that waits for a run, and the effect of an interrupt."""
-    return f"`hpc-board watch {id_}` waits for run {id_} and prints its report; Ctrl-C stops the wait, not the run."
+def watch_hint(ids: Sequence[int]) -> str:
+    """Return the command that waits for these runs."""
+    return f"`hpc-board watch {' '.join(map(str, ids))}` waits for {'them' if ids[1:] else 'it'}."
 
 
 def report_unsent(runs: Sequence[Run], *, served: bool) -> None:

@@ -410,7 +410,7 @@ def rerun(
         print_blocks(runs_table(runs, users=True))
     report_unsent(runs, served=board.served)
     if going := [run.id for run in runs if not run.state.ended]:
-        remark(watch_hint(going[0]))
+        remark(watch_hint(going))
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 

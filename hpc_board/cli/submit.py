@@ -114,7 +114,7 @@ _PIPED_NAME = "submission.py"
     is_flag=True,
     flag_value="yes",
     default=None,
-    help="In mode benchmark: stop as soon as the score is slower than that of your best run, as compare would say.",
+    help="In mode benchmark: stop as soon as the score is slower than that of your best run, by the rule of `compare`.",
 )
 @click.option(
     "--set",
@@ -191,12 +191,7 @@ _PIPED_NAME = "submission.py"
     is_flag=True,
     help="Print the batch scripts without storing or sending anything. They run only in their job folders.",
 )
-@click.option(
-    "-w",
-    "--wait",
-    is_flag=True,
-    help="Wait for the runs to end and print their reports; Ctrl-C stops the wait, not the runs.",
-)
+@click.option("-w", "--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
 @timeout_option("Timeout of --wait in seconds; the runs continue.")
 def submit(
     open_: Open,
@@ -449,6 +444,6 @@ def _print_accepted(
             if run.status.source not in ("", *hints):
                 hints.append(run.status.source)
                 remark(f"Hint: {run.status.source}")
-    going = [run for run in runs if not run.state.ended and not run.state.unsent]
+    going = [run.id for run in runs if not run.state.ended and not run.state.unsent]
     if going and not as_json:
-        remark(watch_hint(going[0].id))
+        remark(watch_hint(going))

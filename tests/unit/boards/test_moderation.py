@@ -864,8 +864,10 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     }
     assert len(place.store.runs.list()) == 4
     done = place.call(ADMIN, "admin", "rerun", "double", "--json")
-    assert "Ctrl-C stops the wait, not the run." in done.stderr
     sent = json.loads(done.stdout)
+    assert done.stderr.endswith(
+        f"`hpc-board watch {' '.join(str(run['id']) for run in sent['runs'])}` waits for them.\n"
+    )
     assert sent["left_out"] == []
     runs = ended(admin, [place.store.runs.get(run["id"]) for run in sent["runs"]])
     assert {(run.user, run.account, run.trust, str(run.verdict)) for run in runs} == {

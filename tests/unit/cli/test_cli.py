@@ -906,6 +906,7 @@ def test_an_interrupt_leaves_the_run_alone_and_says_how_to_come_back(board: Reco
         process.kill()
         process.communicate()
         os.close(master)
+    assert b"Ctrl-C stops the wait; the runs continue." in shown
     assert b"hpc-board watch 1" in shown
     assert b"\x1b[?25h" in shown.rpartition(b"\x1b[?25l")[2], "the cursor is shown again"
     assert not board.board.runs.get(1).state.ended
