@@ -63,12 +63,17 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows under titled columns; `empty` is the text of a table without rows, `tones` has one for each row."""
+    """Rows under titled columns; `empty` is the text of a table without rows, `tones` has one for each row.
+
+    Only a table of cases, which a front end may have in another place, has a `title`, and perhaps a `note` below it.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     empty: str = ""
     tones: tuple[Tone, ...] = ()
+    title: str = ""
+    note: str = ""
 
 
 def table(
@@ -76,6 +81,8 @@ def table(
     *columns: tuple[Column, Callable[[T], str]] | None,
     empty: str = "",
     tones: tuple[Tone, ...] = (),
+    title: str = "",
+    note: str = "",
 ) -> Table:
     """Return a table with a row for each value and a gap for None; each column has the function of its cells."""
     used = [column for column in columns if column is not None]
@@ -83,7 +90,7 @@ def table(
     rows = [gap if value is None else tuple(cell(value) for _, cell in used) for value in values]
     kept = [index for index, (column, _) in enumerate(used) if not column.optional or any(row[index] for row in rows)]
     cells = tuple(tuple(row[index] for index in kept) for row in rows)
-    return Table(tuple(used[index][0] for index in kept), cells, empty, tones)
+    return Table(tuple(used[index][0] for index in kept), cells, empty, tones, title, note)
 
 
 class Facts(msgspec.Struct, frozen=True):

@@ -49,8 +49,9 @@ def _printable(block: Block) -> Block:
             return Heading(_line(text))
         case Paragraph(text, tone):
             return Paragraph(_text(text), tone)
-        case Table(columns, rows, empty, tones):
-            return Table(columns, tuple(tuple(map(_line, row)) for row in rows), _line(empty), tones)
+        case Table(_, rows, empty, _, title, note):
+            cells = tuple(tuple(map(_line, row)) for row in rows)
+            return replace(block, rows=cells, empty=_line(empty), title=_line(title), note=_text(note))
         case Facts(rows):
             return Facts(tuple((_line(name), _text(value)) for name, value in rows))
         case Log(title, text, tones):
@@ -138,6 +139,8 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
         if table.empty:
             yield table.empty
         return
+    if table.title:
+        yield paint(table.title, Tone.STRONG)
     cut = width is not None
     kept, widths = _fit(table, width)
     columns = [table.columns[index] for index in kept]
@@ -147,6 +150,8 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
         shown = [row[index] for index in kept]
         for line in _row_lines(shown, columns, widths) if cut else [shown]:
             yield _row_line(line, columns, widths, cut=cut, paint=paint, tone=tone)
+    if table.note:
+        yield from ("", *(paint(line, Tone.QUIET) for line in _wrapped(table.note, width)))
 
 
 def _row_lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterable[Sequence[str]]:

@@ -153,28 +153,26 @@ def run_outcome(
     *,
     log: str = "",
     logs: bool = True,
-    tables: bool = True,
     reader: str = "",
     whole: bool = False,
     best: LeaderRun | None = None,
 ) -> tuple[Block, ...]:
     """Return the first part of a report: outcome, times and failures.
 
-    `logs` is whether it has the output of a kernel that failed, and of a job without a result; `tables` whether it has
-    tables of the cases beside their bars. A `whole` one has the passed tests, the profile and the output of a kernel
-    that passed besides. `best` is as for `run_report`.
+    `logs` is whether it has the output of a kernel that failed, and of a job without a result. A `whole` one has the
+    passed tests, the profile and the output of a kernel that passed besides. `best` is as for `run_report`.
     """
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
         shown = [case for case in result.cases if case.phase != "test" or not passed or whole]
-        blocks += _result_blocks(run, result, placing, shown, reader, best, tables=tables)
+        blocks += _result_blocks(run, result, placing, shown, reader, best)
         blocks += profile_log(result) if whole else ()
         blocks += kernel_logs(run, result) if logs and (whole or not passed) else ()
     elif run.state.ended:
         blocks += _end_blocks(run, history, log if logs else "", result, reader)
     else:
-        blocks += _waiting_blocks(run, progress, best, tables=tables)
+        blocks += _waiting_blocks(run, progress, best)
     return tuple(blocks)
 
 
@@ -257,14 +255,7 @@ def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:
 
 
 def _result_blocks(
-    run: Run,
-    result: Result,
-    placing: Placing | None,
-    cases: Sequence[Case],
-    reader: str,
-    best: LeaderRun | None,
-    *,
-    tables: bool,
+    run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str, best: LeaderRun | None
 ) -> Iterator[Block]:
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
     yield from _of_tolerance_blocks(result)
@@ -292,9 +283,7 @@ def _result_blocks(
         )
     peak, processors = device_peak(result), processors_of(result)
     own_eval, told = _by_own_eval(result), _same_failures(result) > 1
-    yield from _case_blocks(
-        run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, best=best, tables=tables
-    )
+    yield from _case_blocks(run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, best=best)
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
 
@@ -355,29 +344,22 @@ def _case_blocks(
     processors: int | None = None,
     told: bool = False,
     best: LeaderRun | None = None,
-    tables: bool = True,
 ) -> Iterator[Block]:
-    """Yield the `tables` of tests and benchmarks, the bars of these, and the details of the first failure.
+    """Yield the tables of tests and benchmarks, the bars of these, and the details of the first failure.
 
     The tables have no messages if the outcome has `told` the only one.
     """
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
-    if tests and tables:
-        yield _cases_heading("Tests", tests)
-        yield _tests_table(tests, told=told)
+    if tests:
+        yield _tests_table("Tests", tests, told=told)
     if others:
         timed = any(case.timing for case in others)
         best_ns = best_times(others, best)
-        if tables:
-            yield _cases_heading("Benchmarks", others)
-            yield (
-                _benchmarks_table(others, best_ns, own_eval=own_eval, peak=peak, told=told)
-                if timed
-                else _tests_table(others, told=told)
-            )
-            yield from _peak_blocks(others, peak)
-        if timed:
+        if not timed:
+            yield _tests_table("Benchmarks", others, told=told)
+        else:
+            yield _benchmarks_table(others, best_ns, own_eval=own_eval, peak=peak, told=told)
             specs = short_specs(case.spec for case in others).texts
             pairs = zip(specs, others, strict=True)
             yield from case_bars(
@@ -402,10 +384,10 @@ def _case_blocks(
         yield Paragraph(f"{json_command(run)}{page} the values of {more}.")
 
 
-def _cases_heading(title: str, cases: Sequence[Case | BegunCase]) -> Heading:
-    """Return the heading of a table of cases, with the names of its numbers."""
+def _cases_title(title: str, cases: Sequence[Case | BegunCase]) -> str:
+    """Return the title of a table of cases, with the names of its numbers."""
     names = short_specs(case.spec for case in cases).names
-    return Heading(f"{title} (case: {names})" if names else title)
+    return f"{title} (case: {names})" if names else title
 
 
 def _outcome_text(run: Run, result: Result | None, placing: Placing | None = None, reader: str = "") -> str:
@@ -465,7 +447,7 @@ def _failed_text(run: Run, result: Result) -> str:
     return f"{told}{';' if ':' in told else ':'} {message}" if message else f"{told}."
 
 
-def _tests_table(cases: Sequence[Case], *, told: bool) -> Table:
+def _tests_table(title: str, cases: Sequence[Case], *, told: bool) -> Table:
     """Return a row for each test; consecutive ones with the same failure share one."""
     specs = short_specs(case.spec for case in cases).texts
     groups = [tuple(group) for _, group in groupby(zip(cases, specs, strict=True), lambda each: _sameness(each[0]))]
@@ -486,6 +468,7 @@ def _tests_table(cases: Sequence[Case], *, told: bool) -> Table:
             lambda group: group[0][1] + (f" and {len(group) - 1} more" if len(group) > 1 else ""),
         ),
         tones=tuple(Tone.PLAIN if group[0][0].verdict is Verdict.PASS else Tone.BAD for group in groups),
+        title=_cases_title(title, cases),
     )
 
 
@@ -545,6 +528,8 @@ def _benchmarks_table(
         (number("CALLS", 2), of_time(lambda timing: "" if in_rows(timing) else str(timing.samples))),
         (Column("MESSAGE", flexible=True, wraps=True, optional=True), lambda row: "" if told else _cell(row[0])),
         tones=tuple(speedup_tone(case.timing.speedup if case.timing else None) for case in cases),
+        title=_cases_title("Benchmarks", cases),
+        note=_peak_text(cases, peak),
     )
 
 
@@ -555,20 +540,18 @@ def _share_text(share: Share | None) -> str:
     return f"{100 * share.share:.0f} % {share.resource}, {amount_text(share.reached)}{unit}"
 
 
-def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph]:
-    """Explain the shares in the table."""
+def _peak_text(cases: Sequence[Case], peak: Peak | None) -> str:
+    """Return the explanation of the shares in the table, if it has some."""
     found = [share for share in (case_share(case, peak) for case in cases) if share is not None]
     if peak is None or not found:
-        return
+        return ""
     units = {
         "memory": "B/s of memory bandwidth",
         "arithmetic": "op/s of float32 arithmetic" if peak.is_measured else "op/s, those of its fastest matrix format",
     }
     peaks = dict.fromkeys(f"{amount_text(share.rate)}{units[share.resource]}" for share in found)
     whose, how = ("processors'", ", as measured by `admin check`") if peak.is_measured else ("device's", "")
-    yield Paragraph(
-        f"Of peak: the task's minimal work as a share of the {whose} {' or '.join(peaks)}{how}.", Tone.QUIET
-    )
+    return f"Of peak: the task's minimal work as a share of the {whose} {' or '.join(peaks)}{how}."
 
 
 def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None, reader: str) -> Iterator[Block]:
@@ -605,7 +588,7 @@ def _source(status: Status) -> str:
     return one_line(status.source, 500) or (f"attempt {status.attempt}" if status.attempt else "")
 
 
-def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | None, *, tables: bool) -> Iterator[Block]:
+def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | None) -> Iterator[Block]:
     state, status, reason = run.state, run.status, one_line(run.status.reason, 500)
     if status.cancel_requested and state is not RunState.SUBMITTING:
         yield Paragraph("Cancelling: waiting for the end of the job.")
@@ -616,7 +599,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | No
     elif state is RunState.RUNNING and progress:
         step = step_text(progress[-1])
         yield Paragraph(f"{step[0].upper()}{step[1:]}." if progress[-1].phase == JUDGED else f"Running: {step}")
-        yield from _so_far_blocks(progress, best, tables=tables)
+        yield from _so_far_blocks(progress, best)
     elif state is RunState.SUBMITTING and (status.unanswered or status.cancel_requested):
         source = f"; last attempt unconfirmed: {one_line(status.source, 500)}" if status.unanswered else "."
         yield Paragraph(f"Submitting to the scheduler{source}")
@@ -643,8 +626,8 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | No
         yield Paragraph(sentences[state])
 
 
-def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None, *, tables: bool) -> Iterator[Block]:
-    """Yield the times of benchmarks that are still measured, in one of the `tables` and as bars."""
+def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None) -> Iterator[Block]:
+    """Yield the times of benchmarks that are still measured, in a table and as bars."""
     begun = [case for case in begun_cases(progress) if case.timed]
     rows = [
         (case, case.timed, text)
@@ -653,24 +636,23 @@ def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None, *, tabl
     ]
     if rows:
         best_ns = best_times(begun, best)
-        if tables:
-            yield _cases_heading("Benchmarks so far", begun)
-            yield table(
-                rows,
-                (Column("#", right=True), lambda row: str(row[0].index + 1)),
-                (Column("SO FAR", right=True), lambda row: duration_text(row[1].time_ns)),
-                (
-                    Column("REFERENCE", right=True, optional=True),
-                    lambda row: duration_text(row[1].reference_ns) if row[1].reference_ns else "",
-                ),
-                (Column("SPEEDUP", right=True, optional=True, toned=True), lambda row: speedup_text(row[1].speedup)),
-                (
-                    Column("BEST", right=True, optional=True),
-                    lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else "",
-                ),
-                (Column("CASE", flexible=True, optional=True), lambda row: row[2]),
-                tones=tuple(speedup_tone(timed.speedup) for _, timed, _ in rows),
-            )
+        yield table(
+            rows,
+            (Column("#", right=True), lambda row: str(row[0].index + 1)),
+            (Column("SO FAR", right=True), lambda row: duration_text(row[1].time_ns)),
+            (
+                Column("REFERENCE", right=True, optional=True),
+                lambda row: duration_text(row[1].reference_ns) if row[1].reference_ns else "",
+            ),
+            (Column("SPEEDUP", right=True, optional=True, toned=True), lambda row: speedup_text(row[1].speedup)),
+            (
+                Column("BEST", right=True, optional=True),
+                lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else "",
+            ),
+            (Column("CASE", flexible=True, optional=True), lambda row: row[2]),
+            tones=tuple(speedup_tone(timed.speedup) for _, timed, _ in rows),
+            title=_cases_title("Benchmarks so far", begun),
+        )
         yield from case_bars([(text, timed, best_ns.get(case.index)) for case, timed, text in rows], best)
 
 

@@ -21,7 +21,7 @@ from hpc_board.errors import BoardError, Refused
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Bars, Facts, Paragraph
+from hpc_board.report.blocks import Bars, Facts, Paragraph, Table
 from hpc_board.report.logs import nothing_printed, profile_log, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
 from hpc_board.report.plain import BARS_FROM, bar_lines
@@ -243,7 +243,7 @@ class ReportScreen(RunScreen):
         code = is_huge and self._file is not None and self._has_code
         cases = is_huge and self._page == "overview" and self.has_class("-high") and self._has_cases
         beside = {self._page, *("log",) * log, *("code",) * code, *("cases",) * cases}
-        self._show_overview(tables=not cases)
+        self._show_overview(cases=not cases)
         self._show_profile()
         self._show_roof()
         for page, pane in self._panes.items():
@@ -255,20 +255,23 @@ class ReportScreen(RunScreen):
         panes.set_class(cases and log is not code, "-across")
         self._show_pages()
 
-    def _show_overview(self, *, tables: bool) -> None:
-        """Show the overview, without the output and the tables of cases that a wide screen has beside it."""
+    def _show_overview(self, *, cases: bool) -> None:
+        """Show the overview, without the output and, unless it has its `cases`, their tables: these are beside it."""
         if (read := self._read) is not None:
             logs = self.printed.is_empty or not self.has_class("-wide")
             run, user = read.run, self.board.user
-            first, *rest = read.outcome(user, logs=logs, tables=tables, best=self._best)
+            first, *rest = read.outcome(user, logs=logs, best=self._best)
             if run.user == user and is_ready_to_rank(run):
                 rest = [Paragraph(_NEXT_RANKED), *rest]
             if run.user == user and canceller(run) == user:
                 rest = [Paragraph(_NEXT_RERUN), *rest]
             if origin := tuple(origin_facts(run, read.children)):
                 rest = [*rest, Facts(origin)]
-            has_bars = self.size.width >= BARS_FROM
-            self.blocks.show((first, *(block for block in rest if has_bars or not isinstance(block, Bars))))
+            if self.size.width < BARS_FROM:
+                rest = [block for block in rest if not isinstance(block, Bars)]
+            if not cases:
+                rest = [block for block in rest if not (isinstance(block, Table) and block.title)]
+            self.blocks.show((first, *rest))
 
     def _show_profile(self) -> None:
         """Show the profile below bars, its long lines wrapped: they are names of kernels and advice."""

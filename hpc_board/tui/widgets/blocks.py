@@ -84,6 +84,9 @@ def _drawn(block: blocks.Block) -> RenderableType:
             return Text(printable(text), f"bold {Tone.ACCENT.value}")
         case blocks.Paragraph(text, tone):
             return Padding(plain_text(text, TONES[tone]), (0, 0, 1, 0))
+        case blocks.Table() if block.title:
+            note = [blocks.Paragraph(block.note, blocks.Tone.QUIET)] if block.note else []
+            return drawn((blocks.Heading(block.title), msgspec.structs.replace(block, title=""), *note))
         case blocks.Table():
             empty = Text(printable(block.empty), Tone.MUTED.value)
             return Padding(_FittingTable(block) if block.rows else empty, (0, 0, 1, 0))
