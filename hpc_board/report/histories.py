@@ -18,6 +18,8 @@ _PLOT_ROWS = 11
 _RUNS_NAMED_MAX = 6
 """The most distances between the runs whose numbers are below a plot."""
 
+NO_RUNS = "No passing ranked runs yet."
+
 _MARGIN = 0.03
 """The room beside the first and the last run, as a share of the distance between them."""
 
@@ -30,7 +32,7 @@ def history_report(task: str, page: Page, user: str, records: Sequence[Record] =
     runs = in_order(page)
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
     if not runs:
-        return heading, Paragraph("No passing ranked runs to list.")
+        return heading, Paragraph(NO_RUNS)
     notes = page_notes(page)
     report: list[Block] = [heading, Paragraph(notes)] if notes else [heading]
     report += plot_block(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS), _table(runs)

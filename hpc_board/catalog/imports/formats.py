@@ -86,7 +86,7 @@ def tasks_in(
                 yield task
             else:
                 words = f"{task.name} is also that of {one_line(str(sources[task.name].relative_to(source)), 300)}"
-                yield DocumentError(one_line(str(path), 300), [Fault("name", words)], hint="Import each by itself.")
+                yield DocumentError(one_line(str(path), 300), [Fault("name", words)])
     elif format_name is not None:
         raise InputError(
             f"{one_line(str(source), 300)} contains no problem in the format {format_name}.",

@@ -12,7 +12,7 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.report.blocks import Log
-from hpc_board.report.histories import history_plot, history_rows, in_order, page_notes
+from hpc_board.report.histories import NO_RUNS, history_plot, history_rows, in_order, page_notes
 from hpc_board.report.plots import plot_block
 from hpc_board.tui import targets
 from hpc_board.tui.palette import Tone, toned
@@ -76,7 +76,7 @@ class TrendScreen(RunScreen):
             key=lambda each: str(each.run.run),
             target=lambda each: targets.Report(each.run.run),
             cells=_cells,
-            nothing=lambda: "No passing ranked runs yet.",
+            nothing=lambda: NO_RUNS,
             submission=lambda each: each.run.submission,
             title=f"{task} on {gpu}: {self._whose}",
         )

@@ -303,7 +303,7 @@ def test_members_see_their_frozen_anonymous_team_and_no_other_user_does(place: R
     assert ([rank["rank"] for rank in page["ranks"]], page["runs"]) == ([1], [])
     assert len(read(place, "grace", "feed", "--user", names["grace"][0])) == 1
     history = call(place, "grace", "history", "course", "--user", names["grace"][0])
-    assert "No passing ranked runs to list." in history.stdout
+    assert "No passing ranked runs yet." in history.stdout
     for words in ("show course --all", "show course --by entrant --json", "feed --json", "runs --all --json", "run 1"):
         assert not re.search("@red|@blue|ada|bob|eve", call(place, "grace", *words.split()).output), words
 

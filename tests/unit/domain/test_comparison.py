@@ -405,6 +405,8 @@ def test_two_profiles_are_compared_by_the_numbers_of_each_kernel(board: Recorded
     assert ["case", "1:", "softmax", "registers", "64", "128", "+100", "%"] in rows
     assert ["case", "1:", "softmax", "spill", "instructions", "0", "-"] in rows
     assert ["case", "1:", "scale", "time", "of", "a", "launch", "-", "1.00", "µs"] in rows
+    drawn = call(board, "compare", str(one.submission), str(other.submission), "--plot", "cases.svg")
+    assert "no plot: the runs have no common benchmark case" in drawn.stderr
     done = call(board, "compare", str(one.submission), str(other.submission), "--json")
     (found,) = json.loads(done.stdout)["boards"]
     first, second, third = found["kernels"]
