@@ -201,7 +201,7 @@ def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
 def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -> None:
     """Replace the board's database with a backup.
 
-    The current database is kept next to it. Its submission and run numbers
+    The current database is kept beside the new one. Its submission and run numbers
     are not reused.
     """
     board = open_()

@@ -45,7 +45,7 @@ _maintainers = click.option(
 _late = click.option(
     "--late",
     metavar="D",
-    help='Accept late submissions, without a rank, for "+2d" after the deadline, "any" or "none".',
+    help='Accept late submissions without a rank: until "+2d" after the deadline, "any" or "none".',
 )
 _freeze = click.option(
     "--freeze",

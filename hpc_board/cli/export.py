@@ -78,7 +78,7 @@ def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[...
             "--with-output", is_flag=True, help="Include the output of compiler and kernel, profiles and machines."
         ),
         click.option(
-            "--anonymous", is_flag=True, help="Replace users by numbers; leave notes out, and names of files and nodes."
+            "--anonymous", is_flag=True, help="Replace users by numbers; omit notes and names of files and nodes."
         ),
         force_option,
     )
@@ -123,7 +123,7 @@ def export_own(open_: Open, /, **options: Any) -> None:
 def export(open_: Open, /, **options: Any) -> None:
     """Export the runs of all users, or the boards as an HTML page.
 
-    csv, jsonl and parquet have a row for each run, with its rank, or a row of another table; json adds the standings.
+    csv, jsonl and parquet have a row for each run with its rank, or the rows of another table; json adds the standings.
     html is a self-contained page of the boards; it includes closed boards only if --task names them. FILE is written
     completely or not at all. Only you can read it, except for the HTML page.
     """

@@ -64,7 +64,7 @@ def _write_csv(output: str, rows: Iterable[Sequence[Cell]], noun: str, *, force:
     "members",
     metavar="WHO",
     multiple=True,
-    help="User or @group with a row; default: members of the boards and all who submitted, without who manages them.",
+    help="User or @group with a row; default: members of the boards and all who submitted, except their managers.",
 )
 @_tasks
 @gpus_option("Only this GPU; comma-separated or repeated.")
@@ -117,9 +117,9 @@ def grades(
 def copies(
     open_: Open, *, tasks: tuple[str, ...], share: float, form: str | None, output: str, force: bool, as_json: bool
 ) -> None:
-    """List similar files of different users on each task: a hint, and no verdict.
+    """List similar files of different users on each task: a hint, not a verdict.
 
-    Compared are the newest 10 different files that each user sent in mode ranked, by fingerprints of their tokens:
+    Compares the newest 10 different files that each user sent in mode ranked, by fingerprints of their tokens:
     names, numbers, comments and layout do not matter, and the task's own files and templates are left out. SHARE is
     the part of the shorter file that is in the other, from 0 to 1. Creators may compare files on their own boards.
     `compare --submission OLDER NEWER --diff` prints the difference of two.

@@ -131,13 +131,11 @@ def limit(
 ) -> None:
     """Limit each user's submissions to a board, or their GPU time.
 
-    A limit counts the submissions of the last 60 minutes, 24 hours, 7 days,
-    or all to the board; 0 closes the board. All periods with a limit hold
-    together. For each of them, a limit with --user overrides one with --role,
-    and this one that of all users. A submission to several GPUs counts once;
-    each file of a batch counts. A limit of an entrant, ada/agent-b, holds
-    beside those of its user. Admins of a served board have no limits, and
-    their reruns do not count.
+    A limit counts the submissions of the last 60 minutes, 24 hours, 7 days, or all to the board; 0 closes the board.
+    Limits of several periods apply together. In each period, a limit with --user overrides one with --role, which
+    overrides that of all users. A submission to several GPUs counts once; each file of a batch counts. A limit of an
+    entrant, ada/agent-b, applies in addition to those of its user. Admins of a served board have no limits, and their
+    reruns do not count.
 
     --gpu-seconds, without NAME, limits the GPU time of each user on all boards.
     A run counts with its time limit until it has ended, then with its own
@@ -209,8 +207,8 @@ def limits(open_: Open, as_json: bool) -> None:
 def link(open_: Open, *, name: str, link_name: str, until: str, as_json: bool) -> None:
     """Make a link to the live page of a board.
 
-    All who have the link see this board and its runs, and no other, also if it is closed. The secret in it is shown
-    once. A link of the same name is replaced, `admin unlink` revokes it. Requires the rights of the board's creator.
+    All who have the link can see this board, even if it is closed, and its runs. The secret in it is shown once. A link
+    of the same name is replaced, `admin unlink` revokes it. Requires the rights of the board's creator.
     """
     made, secret = open_().moderation.link(name, link_name, until)
     path = LINK_PATH.format(secret)

@@ -44,7 +44,7 @@ from hpc_board.report.views.runs import RunnerView
     "-w",
     "--wait",
     is_flag=True,
-    help="Wait until the job has the GPU, also for that of an earlier call, if it is live.",
+    help="Wait until the job, which may be that of an earlier call, has the GPU.",
 )
 @timeout_option("Timeout of --wait in seconds; the job keeps its place in the queue.")
 def hold(
@@ -61,7 +61,7 @@ def hold(
     """Hold a GPU for your runs.
 
     One job, a runner, holds the GPU and evaluates the runs that you submit on it meanwhile, one after another: they
-    start at once. It ends after TIME, when it had no run for some minutes, or with `release`. A held GPU is taken from
+    start at once. It ends after TIME, after some minutes without a run, or with `release`. A held GPU is taken from
     others, and accounted to you, also while it is idle. The board's settings bound the times and the number of runners.
 
     Runs with other job options than the GPU's own or with `submit --fresh` get jobs of their own, and so do runs when
@@ -121,8 +121,8 @@ def _granted(
 def release(open_: Open, names: tuple[str, ...], as_json: bool) -> None:
     """Release GPUs that you hold.
 
-    Without a name, it is the only one. Its runner finishes the current run; the runs that wait behind it get jobs of
-    their own. An admin may end the runner of any user by its number.
+    Without a name, releases your only GPU. Its runner finishes the current run; the runs that wait behind it get jobs
+    of their own. An admin may end the runner of any user by its number.
     """
     board = open_()
     refresh(board)

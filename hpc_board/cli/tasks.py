@@ -190,7 +190,7 @@ def _limits(board: "Board", name: str) -> "tuple[tuple[Limits, ...], GpuLimit | 
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @device_option
 @click.option("--cases", type=Number(10_000), metavar="N", help="Maximum number of cases; default: 20.")
-@click.option("--seconds", type=Number(86_400), metavar="S", help="Seconds to begin steps in; default: 300.")
+@click.option("--seconds", type=Number(86_400), metavar="S", help="Start no new step after S seconds; default: 300.")
 @python_option
 @format_option
 def check(
@@ -383,7 +383,7 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     "--output",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Folder of the new folders; default: this one.",
+    help="Parent of the new folders; default: the current folder.",
 )
 @format_option
 @click.option("--size-max", type=Number(2**31), metavar="N", help="Replace larger sizes by N, to try a task on a CPU.")
@@ -392,11 +392,11 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
 def import_(
     source: Path, output: Path | None, format_name: str | None, size_max: int | None, *, explain: bool, as_json: bool
 ) -> None:
-    """Make task folders of the problems of another benchmark.
+    """Convert the problems of another benchmark to task folders.
 
     SOURCE is a file, a folder or a zip in the format of KernelBench, of
     FlashInfer Trace or SOL-ExecBench, or a Python file with the functions
-    `reference` and `inputs`. Nothing of it is executed. Each problem becomes
+    `reference` and `inputs`. None of its code is executed. Each problem becomes
     a folder with its own file, a task.yml and an adapter, for you to change.
     The exit code is 2 if some could not be read; the others are written.
     """
@@ -514,9 +514,8 @@ def _starter(task: Task, language: str | None, allowed: Sequence[Gpu], output: P
 def start(open_: Open, name: str, folder: Path | None, language: str | None, as_json: bool) -> None:
     """Create a folder to work on a task in.
 
-    It has the kernel to change, the reference, and AGENTS.md, with which a
-    coding agent can begin: the commands to test, rank, compare and profile.
-    FOLDER defaults to NAME. An existing folder is not changed.
+    It has the kernel to change, the reference, and AGENTS.md, which tells a coding agent the commands to test, rank,
+    compare and profile. FOLDER defaults to NAME. An existing folder is not changed.
     """
     from hpc_board.catalog import workplace
     from hpc_board.report.views.tasks import NewTaskView

@@ -22,7 +22,7 @@ class BoardResultView(View, frozen=True):
     first_rank: int
     """the best rank that it may have by the intervals of all rows"""
     last_rank: int
-    """the worst one"""
+    """the worst rank that it may have by the intervals of all rows"""
     score_s: Seconds
     score_low_s: Seconds | None
     """the lower bound of the score's 80 % confidence interval"""
