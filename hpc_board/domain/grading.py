@@ -50,7 +50,7 @@ class BoardResult(msgspec.Struct, frozen=True):
     """The best passing ranked run of a user on one leaderboard.
 
     `first_rank` and `last_rank` are those that it may have by the intervals of all rows: behind those that are faster
-    in any case, and before those that are slower in any case.
+    in any case, and behind those that may be faster. Equal scores share a rank.
     """
 
     task: str

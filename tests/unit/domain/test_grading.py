@@ -1,10 +1,22 @@
 """Points by rank and by thresholds, and the standings of several tasks together."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 
-from hpc_board.domain.grading import BoardResult, Estimate, OverallRow, best_result, overall_rows, points_rule, scoring
+from hpc_board.domain.grading import (
+    BoardResult,
+    Estimate,
+    OverallRow,
+    best_result,
+    board_results,
+    overall_rows,
+    points_rule,
+    scoring,
+)
+from hpc_board.domain.score_interval import Interval
+from hpc_board.domain.standing import Page, Standing
 from hpc_board.errors import InputError
 from tests.unit.recorded import AT
 
@@ -15,6 +27,35 @@ def result(task: str, speedup: Sequence[float] | float | None, *, ranks: Sequenc
     of_speedup = None if bounds is None else Estimate(*bounds)
     rank, first, last = ranks
     return BoardResult(task, "H100", rank, first, last, 1e-3, 1, 1, AT, speedup=of_speedup)
+
+
+@pytest.mark.parametrize(
+    ("intervals", "ranks"),
+    [
+        ([(9, 10), (10, 11)], [(1, 1), (1, 2)]),
+        ([(9, 10), (10, 10)], [(1, 1), (1, 2)]),
+        ([(10, 10), (10, 11)], [(1, 1), (1, 2)]),
+        ([(10, 10), (10, 10)], [(1, 1), (1, 1)]),
+        ([(9, 10), (9, 10)], [(1, 2), (1, 2)]),
+        ([(9, 11), (10, 10)], [(1, 2), (1, 2)]),
+        ([(9, 10), (10, 11), (11, 12)], [(1, 1), (1, 2), (2, 3)]),
+        ([(9, 10), (10, 10), (10, 10), (10, 11)], [(1, 1), (1, 2), (1, 2), (1, 4)]),
+    ],
+)
+def test_ranks_by_intervals_are_those_of_all_scores_in_them(
+    intervals: Sequence[tuple[int, int]], ranks: Sequence[tuple[int, int]]
+) -> None:
+    rows = [
+        Standing(1, f"user{number}", low, number, number, AT, "a.py", "", "", interval=Interval(low, high))
+        for number, (low, high) in enumerate(intervals)
+    ]
+    found = board_results("a", Page("H100", "", tuple(rows), len(rows))).values()
+    assert [(each.first_rank, each.last_rank) for each in found] == ranks
+    possible = [
+        [1 + sum(other < score for other in scores) for score in scores]
+        for scores in product(*((low, (low + high) / 2, high) for low, high in intervals))
+    ]
+    assert [(min(of_row), max(of_row)) for of_row in zip(*possible, strict=True)] == ranks
 
 
 THRESHOLDS = "pass: 20, 1x: 50, 2x: 80, 4.5x: 100"
