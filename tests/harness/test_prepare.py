@@ -145,15 +145,32 @@ def test_nothing_that_prepare_or_a_call_remembers_replaces_the_next_call(tmp_pat
     assert done.result.verdict is Verdict.WRONG_VALUE, done.result.message
 
 
-@pytest.mark.parametrize("submission", [PLAIN, PREPARED])
-def test_inputs_may_be_a_named_tuple(tmp_path: Path, submission: str) -> None:
-    named = SCALED.replace(
-        "import random", "import collections, random\nParts = collections.namedtuple('Parts', 'x w n')"
-    )
-    named = named.replace("return [rng", "return Parts([rng").replace("rng.randrange(10**9)", "rng.randrange(10**9))")
-    named = named.replace("return output == ", "assert data.w\n    return output == ")
+NAMED = "import collections\nParts = collections.namedtuple('Parts', 'x w n')\n"
+OF_PARTS = """
+class Parts(tuple):
+    def __new__(cls, x, w, n):
+        return super().__new__(cls, [x, w, n])
+"""
+LIST_OF_PARTS = """
+class Parts(list):
+    def __init__(self, x, w, n):
+        super().__init__([x, w, n])
+"""
 
-    done = evaluate(tmp_path, submission, a_task(named, prepare=(1, 2), limits=QUICK), Mode.TEST)
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [(NAMED, "data.w"), (OF_PARTS, "data[1]"), (LIST_OF_PARTS, "data[1]")],
+    ids=["named", "tuple", "list"],
+)
+@pytest.mark.parametrize("submission", [PLAIN, PREPARED], ids=["plain", "prepared"])
+def test_inputs_may_be_a_named_tuple_or_of_another_class(
+    tmp_path: Path, submission: str, kind: str, check: str
+) -> None:
+    made = SCALED.replace("return [rng", "return Parts([rng").replace("rng.randrange(10**9)", "rng.randrange(10**9))")
+    made = kind + made.replace("return output == ", f"assert {check}\n    return output == ")
+
+    done = evaluate(tmp_path, submission, a_task(made, prepare=(1, 2), limits=QUICK), Mode.TEST)
 
     assert done.result.verdict is Verdict.PASS, done.result.message
 

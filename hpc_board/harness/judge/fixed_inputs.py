@@ -20,12 +20,13 @@ def parts_at(data: Any, places: Sequence[str | int]) -> list[Any]:
 
 
 def with_parts(data: Any, places: Sequence[str | int], parts: Sequence[Any]) -> Any:
-    """Return inputs with these parts in the place of their own."""
+    """Return inputs with these parts in the place of their own: a dictionary, list, tuple or named tuple."""
     new = dict(zip(places, parts, strict=True))
     if isinstance(data, dict):
         return {**data, **new}
-    parts_of_all = (new.get(place, each) for place, each in enumerate(data))
-    return getattr(type(data), "_make", type(data))(parts_of_all)
+    parts_of_all = [new.get(place, each) for place, each in enumerate(data)]
+    # The constructor of another subclass may take the parts one by one.
+    return parts_of_all if isinstance(data, list) else getattr(type(data), "_make", tuple)(parts_of_all)
 
 
 def without_parts(data: Any, places: Sequence[str | int]) -> Any:
