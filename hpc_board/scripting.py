@@ -375,6 +375,7 @@ class Board:
         from hpc_board.domain.draft import Source, SubmissionRequest
         from hpc_board.domain.job_options import JobOptions, check
         from hpc_board.domain.origin import Origin, default_origin
+        from hpc_board.files import decoded
         from hpc_board.runs.drafts import read_source
         from hpc_board.tui.local_files import remember_submission
 
@@ -390,7 +391,8 @@ class Board:
         names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
         paths: list[Path] = []
         if isinstance(files, Mapping):
-            sources = [Source(*each) for each in files.items()]
+            given = ((name, text.encode(errors="surrogatepass")) for name, text in files.items())
+            sources = [Source(name, decoded(data, repr(name))) for name, data in given]
         else:
             paths = [Path(path) for path in ([files] if isinstance(files, str | os.PathLike) else files)]
             sources = [read_source(path) for path in paths]

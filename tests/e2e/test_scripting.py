@@ -320,6 +320,9 @@ def test_problems_are_board_errors(recording: Recorded) -> None:
     with pytest.raises(BoardError, match="vectorad_py") as found:
         board.submit(recording.kernel, task="vectorad_py")
     assert (found.value.exit_code, "vectoradd_py" in str(found.value) + found.value.hint) == (2, True)
+    for text in ("x = '\ud800'", "x = '\0'"):
+        with pytest.raises(InputError, match=r"'k.py'.* is it (UTF-8|a binary file)"):
+            board.submit({"k.py": text}, task="vectoradd_py", gpus="CPU")
     with pytest.raises(BoardError, match="unknown job option: partition"):
         board.submit(recording.kernel, partition="gpu")
     with pytest.raises(BoardError, match="--stop-if-slower is an option of mode benchmark, not of mode ranked"):
