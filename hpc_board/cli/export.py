@@ -78,7 +78,10 @@ def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[...
             "--with-output", is_flag=True, help="Include the output of compiler and kernel, profiles and machines."
         ),
         click.option(
-            "--anonymous", is_flag=True, help="Replace users by numbers; omit notes and names of files and nodes."
+            "--anonymous",
+            is_flag=True,
+            help="Replace users by pseudonyms; omit notes and names of files and nodes. Numbers and times of runs "
+            "stay: they link to the names on other boards.",
         ),
         force_option,
     )
