@@ -18,7 +18,7 @@ from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused
 from hpc_board.tui.app import BoardApp, followed
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.screens.cluster import ClusterScreen
-from hpc_board.tui.screens.dialogs import Confirm, HoldGpu
+from hpc_board.tui.screens.dialogs import AskLines, Confirm
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of, until
@@ -59,11 +59,11 @@ async def test_a_gpu_of_the_cluster_is_held_for_the_times_of_the_settings() -> N
         await press(pilot, "r", "p", "down")
         assert "Hold" in labels(app)
         await press(pilot, "f6")
-        assert isinstance(app.screen, HoldGpu)
+        assert isinstance(app.screen, AskLines)
         text = text_of(app)
         assert "Hold A100 for your next runs" in text
-        assert "For   30       min, 5 to 60" in text
-        assert "Idle  5        min without a run, 1 to 5" in text
+        assert "For       30       min, 5 to 60" in text
+        assert "Idle      5        min without a run, 1 to 5" in text
         await press(pilot, "enter")
         assert isinstance(app.screen, ClusterScreen)
         (new,) = board.known_runners
@@ -80,10 +80,10 @@ async def test_the_times_of_a_runner_are_chosen_within_the_bounds_of_the_setting
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "p", "f6")
-        assert "For   20       min, 5 to 20" in text_of(pilot.app)
+        assert "For       20       min, 5 to 20" in text_of(pilot.app)
         await press(pilot, "2", "1", "enter")
         assert "a GPU cannot be held for 21m: choose 5m to 20m." in text_of(pilot.app)
-        assert pilot.app.screen.query_one("#for", Input).value == "21"
+        assert pilot.app.screen.query(Input).first().value == "21"
         await press(pilot, "backspace", "enter")
         assert "a GPU cannot be held for 2m: choose 5m to 20m." in text_of(pilot.app)
         await press(pilot, "backspace", "minus", "enter")
@@ -115,7 +115,7 @@ async def test_the_script_of_a_runner_is_a_key_away() -> None:
         assert "5 to 60" not in text_of(pilot.app)
         await press(pilot, "escape")
         assert "5 to 60" in text_of(pilot.app)
-        assert pilot.app.screen.query_one("#for", Input).value == "7"
+        assert pilot.app.screen.query(Input).first().value == "7"
         board.failures["runner_preview"] = InputError("the template job.sh has a fault.", hint="See line 3.")
         await press(pilot, "ctrl+g")
         await until(pilot, lambda: "No script. the template job.sh has a fault. See line 3." in text_of(pilot.app))

@@ -387,7 +387,7 @@ async def test_the_starter_is_written_and_never_over_a_file_without_a_question(t
         ("no/such/x.py", "such file"),
         ("", "File is required"),
         ("../", "is a folder"),
-        ("no/", "Enter the name"),
+        ("no/", "no/ is a folder: enter the name"),
         ("k.cu", "task vectoradd has no template for k.cu. It has: Python"),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,10 +20,9 @@ from textual.screen import Screen
 
 from hpc_board.board import Board
 from hpc_board.domain.budget import default_budget
-from hpc_board.domain.draft import Preview
 from hpc_board.domain.run import Cancellation, Run
 from hpc_board.domain.runner import Runner
-from hpc_board.domain.runner_rules import HoldTimes, RunnerRules
+from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES, RunnerRules
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
@@ -58,6 +58,11 @@ _LATEST_MAX = 10
 
 HOLD_KEY = binding("hold", priority=True, id="runners.hold")
 """The binding of a screen with a `gpu_in_hand`."""
+
+_HOLD_HELP = (
+    "A job keeps the GPU for you and evaluates your runs one after another: only the first waits in the queue. Others "
+    "cannot use the GPU in the meantime."
+)
 
 USER_KEY = binding("user", id="row.user")
 """The binding of a screen with a `user_in_hand`."""
@@ -328,17 +333,30 @@ class BoardScreen(Screen[None]):
 
     def _offer_hold(self, gpu: str, rules: RunnerRules) -> None:
         """Start a runner on `gpu` for the times that the user enters."""
-        from hpc_board.tui.screens.dialogs import HoldGpu
+        from hpc_board.tui.screens.dialogs import AskLines, Line
 
-        def script(times: HoldTimes) -> Preview:
-            return self.board.runners.preview(gpu, times.seconds, times.idle_seconds)
+        def times(minutes: tuple[str, ...]) -> tuple[int, int]:
+            return astuple(rules.times(*(60 * int(each) if each.isdecimal() else 0 for each in minutes)))
 
-        def act(times: HoldTimes | None) -> None:
-            if times is not None:
-                hold = partial(self.board.runners.hold, gpu, times.seconds, times.idle_seconds)
+        def act(minutes: tuple[str, ...] | None) -> None:
+            if minutes is not None:
+                hold = partial(self.board.runners.hold, gpu, *times(minutes))
                 self.ask("hold", hold, self._tell_runner, whom=THE_SCHEDULER)
 
-        self.app.push_screen(HoldGpu(gpu, rules, script), act)
+        seconds, idle_seconds = astuple(rules.times(None, None))
+        lines = [
+            Line("For", str(seconds // 60), beside=f"min, {LEAST_HOLD_MINUTES} to {rules.minutes}"),
+            Line("Idle", str(idle_seconds // 60), beside=f"min without a run, 1 to {rules.idle_minutes}"),
+        ]
+        ask = AskLines(
+            f"Hold {gpu} for your next runs",
+            lines,
+            "Hold",
+            about=_HOLD_HELP,
+            check=times,
+            script=lambda minutes: self.board.runners.preview(gpu, *times(minutes)),
+        )
+        self.app.push_screen(ask, act)
 
     def offer_release(self, runner: Runner) -> None:
         """Release a GPU that the user holds, after a question with the cost so far."""

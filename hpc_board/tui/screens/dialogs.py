@@ -1,7 +1,9 @@
-"""The dialogs: a confirmation, lines, the hold of a GPU, the help, next steps after a run, a tree of files."""
+"""The dialogs: a confirmation, lines, the help, next steps after a run, a tree of files."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,13 +20,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, DirectoryTree, Input, Label, Static
 
 from hpc_board.domain.draft import Preview
-from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES, HoldTimes, RunnerRules
 from hpc_board.domain.submission import EXTENSIONS
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_folder
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.next_steps import NextSteps
-from hpc_board.tui.messages import Answer
 from hpc_board.tui.palette import Tone, coded, toned
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import KeyLine
@@ -82,7 +82,10 @@ _CHARACTERS_MAX = 500
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A text field: name, initial value, placeholder, whether it is required, its `choices` if others are faults."""
+    """A text field: name, initial value, placeholder, whether it is required, its `choices` if others are faults.
+
+    A field for a number has its unit and its bounds `beside` it.
+    """
 
     name: str
     value: str = ""
@@ -90,18 +93,21 @@ class Line(msgspec.Struct, frozen=True):
     needed: bool = False
     choices: tuple[str, ...] = ()
     is_path: bool = False
+    beside: str = ""
 
 
 class AskLines(ModalScreen[tuple[str, ...] | None]):
     """A form with text fields; Enter on the last one submits it, Esc closes it without an answer.
 
-    `said` is the initial message, such as an error of the board on the same texts. `check` returns the fault of the
-    texts, if any.
+    `said` is the initial message, such as an error of the board on the same texts. `check` raises an InputError if the
+    texts have a fault. `script` returns the batch script for the texts, which a key shows, and is called in a thread;
+    with it, Enter on any field submits the form.
     """
 
     CSS_PATH = "ask_lines.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "accept", "Next", priority=True),
+        Binding("ctrl+g", "preview", "Script", priority=True),
         Binding("escape", "dismiss", "Back"),
         Binding("up", "app.focus_previous", show=False),
         Binding("down", "app.focus_next", show=False),
@@ -113,160 +119,111 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         lines: Sequence[Line],
         act: str,
         said: str = "",
-        check: Callable[[tuple[str, ...]], str] = lambda _: "",
+        *,
+        about: str = "",
+        check: Callable[[tuple[str, ...]], object] = lambda _: None,
+        script: Callable[[tuple[str, ...]], Preview] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(classes=None if script is None else "-script")
         self._question = question
         self._lines = tuple(lines)
         self._act = act
         self._said = said
+        self._about = about
         self._check = check
+        self._script = script
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 400), id="question", markup=False)
-            for line in self._lines:
-                with Horizontal(classes="field"):
-                    yield Label(toned(line.name))
-                    if line.is_path:
-                        yield PathInput(value=line.value, id="path")
-                    else:
+            with Vertical(id="fields"):
+                if self._about:
+                    yield Static(toned(self._about, Tone.MUTED, 300), id="about", markup=False)
+                for line in self._lines:
+                    with Horizontal(classes="field"):
+                        yield Label(toned(line.name))
+                        if line.is_path:
+                            yield PathInput(value=line.value, id="path")
+                            continue
                         placeholder = line.placeholder or " or ".join(line.choices)
-                        yield Input(line.value, placeholder, compact=True, max_length=_CHARACTERS_MAX)
-            yield Static(id="words", markup=False)
+                        shape = "number" if line.beside else None
+                        yield Input(line.value, placeholder, compact=True, max_length=_CHARACTERS_MAX, classes=shape)
+                        if line.beside:
+                            yield Static(toned(line.beside, Tone.MUTED), classes="beside", markup=False)
+                yield Static(id="words", markup=False)
+            if self._script is not None:
+                yield PreviewPane(id="preview")
             yield KeyLine()
 
     def on_mount(self) -> None:
-        self.query(Input).first().focus()
+        self._fields[0].focus()
         if self._said:
             self._show_message(self._said)
 
     @property
+    def _fields(self) -> list[Input]:
+        return list(self.query(".field Input").results(Input))
+
+    @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"accept": self._act}
+        return {"accept": self._act, "preview": "Fields" if self.has_class("-preview") else "Script"}
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "preview" and self._script is None:
+            return False
+        return super().check_action(action, parameters)
 
     def action_accept(self) -> None:
-        fields = list(self.query(Input))
-        if (here := self.focused) in fields[:-1]:
+        fields = self._fields
+        if self._script is None and (here := self.focused) in fields[:-1]:
             fields[fields.index(here) + 1].focus()
-            return
-        given = tuple(field.value.strip() for field in fields)
-        for field, line, text in zip(fields, self._lines, given, strict=True):
+        elif (given := self._given()) is not None:
+            self.dismiss(given)
+
+    async def action_preview(self) -> None:
+        if self.has_class("-preview"):
+            await self.action_dismiss()
+        elif self._script is not None and (given := self._given()) is not None:
+            self.add_class("-preview")
+            self._show_script(partial(self._script, given))
+
+    async def action_dismiss(self, result: tuple[str, ...] | None = None) -> None:
+        if self.has_class("-preview"):
+            self.remove_class("-preview")
+            self._fields[0].focus()
+        else:
+            await super().action_dismiss(result)
+
+    def _given(self) -> tuple[str, ...] | None:
+        """Return the texts in the fields; None, with the fault shown, if they have one."""
+        given = tuple(field.value.strip() for field in self._fields)
+        for field, line, text in zip(self._fields, self._lines, given, strict=True):
             fault = f"{line.name} is required." if line.needed and not text else ""
             if text and line.choices and text not in line.choices:
                 fault = f"{line.name}: use {' or '.join(line.choices)}."
             if fault:
                 self._show_message(fault)
                 field.focus()
-                return
-        if fault := self._check(given):
-            self._show_message(fault)
-        else:
-            self.dismiss(given)
+                return None
+        try:
+            self._check(given)
+        except InputError as error:
+            self._show_message(f"{error.message} {error.hint}")
+            return None
+        return given
 
     def _show_message(self, words: str) -> None:
         self.query_one("#words", Static).update(toned(words, Tone.BAD, 400))
 
-
-class HoldGpu(ModalScreen[HoldTimes | None]):
-    """The times for which to hold a GPU, within the bounds of the settings, and the batch script behind a key.
-
-    `script` returns the batch script for these times; it is called in a thread.
-    """
-
-    CSS_PATH = "hold_gpu.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "accept", "Hold", priority=True),
-        Binding("ctrl+g", "preview", "Script", priority=True),
-        Binding("escape", "back", "Back"),
-        Binding("up", "app.focus_previous", show=False),
-        Binding("down", "app.focus_next", show=False),
-    ]
-
-    def __init__(self, gpu: str, rules: RunnerRules, script: Callable[[HoldTimes], Preview]) -> None:
-        super().__init__()
-        self._gpu = gpu
-        self._rules = rules
-        self._script = script
-
-    def compose(self) -> ComposeResult:
-        rules, default = self._rules, self._rules.times(None, None)
-        about = (
-            "A job keeps the GPU for you and evaluates your runs one after another: only the first waits in the queue. "
-            "Others cannot use the GPU in the meantime."
-        )
-        with Vertical(id="box"):
-            yield Static(toned(f"Hold {self._gpu} for your next runs", Tone.STRONG), id="question", markup=False)
-            with Vertical(id="fields"):
-                yield Static(toned(about, Tone.MUTED, 300), id="about", markup=False)
-                for name, seconds, least, most, words in (
-                    ("For", default.seconds, LEAST_HOLD_MINUTES, rules.minutes, ""),
-                    ("Idle", default.idle_seconds, 1, rules.idle_minutes, " without a run"),
-                ):
-                    with Horizontal(classes="field"):
-                        yield Label(name)
-                        yield Input(str(seconds // 60), type="integer", max_length=5, compact=True, id=name.lower())
-                        yield Static(toned(f"min{words}, {least} to {most}", Tone.MUTED), classes="bound", markup=False)
-                yield Static(id="words", markup=False)
-            yield PreviewPane(id="preview")
-            yield KeyLine()
-
-    def on_mount(self) -> None:
-        self.query(Input).first().focus()
-
-    @property
-    def key_labels(self) -> Mapping[str, str]:
-        return {"preview": "Times" if self.has_class("-preview") else "Script"}
-
-    def action_accept(self) -> None:
-        if (times := self._times()) is not None:
-            self.dismiss(times)
-
-    async def action_preview(self) -> None:
-        if self.has_class("-preview"):
-            self._show_times()
-        elif (times := self._times()) is not None:
-            await self.query_one(PreviewPane).show((), "Rendering the script …")
-            self.add_class("-preview")
-            self.query_one("#script").focus()
-            self._find_script(times)
-
-    def action_back(self) -> None:
-        if self.has_class("-preview"):
-            self._show_times()
-        else:
-            self.dismiss()
-
-    def _show_times(self) -> None:
-        self.remove_class("-preview")
-        self.query(Input).first().focus()
-
-    def _times(self) -> HoldTimes | None:
-        """Return the times in the fields; None, with the reason shown, if one is out of its bounds."""
-        entered = (self.query_one(f"#{name}", Input).value for name in ("for", "idle"))
-        seconds = (60 * int(value) if value.isdecimal() else 0 for value in entered)
+    @work(exclusive=True)
+    async def _show_script(self, rendered: Callable[[], Preview]) -> None:
+        pane = self.query_one(PreviewPane)
+        await pane.show((), "Rendering the script …")
+        self.query_one("#script").focus()
         try:
-            return self._rules.times(*seconds)
-        except InputError as error:
-            self.query_one("#words", Static).update(toned(error.message, Tone.BAD))
-            return None
-
-    @work(thread=True, exclusive=True, group="script")
-    def _find_script(self, times: HoldTimes) -> None:
-        try:
-            self.post_message(Answer("script", value=self._script(times)))
+            await pane.show([await asyncio.to_thread(rendered)])
         except BoardError as error:
-            self.post_message(Answer("script", failure=error))
-
-    @on(Answer)
-    async def _show_script(self, event: Answer[Preview]) -> None:
-        if not self.is_current:
-            return
-        pane, error = self.query_one(PreviewPane), event.failure
-        if error is not None:
             await pane.show((), f"No script. {error.message} {error.hint}")
-        elif event.value is not None:
-            await pane.show([event.value])
 
 
 _NAMES_FROM = 100

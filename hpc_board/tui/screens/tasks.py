@@ -248,7 +248,7 @@ class TasksScreen(BoardScreen):
         languages = dict.fromkeys(Template(name).language for name in task.templates)
         question = f"Write the starter of {task.name} ({' or '.join(each.extensions[0] for each in languages)}):"
         lines = [Line("File", str(path), needed=True, is_path=True)]
-        ask = AskLines(question, lines, "Write", check=partial(_path_fault, task))
+        ask = AskLines(question, lines, "Write", check=partial(_check_path, task))
         self.app.push_screen(ask, partial(self._take_path, task))
 
     def _take_path(self, task: Task, lines: tuple[str, ...] | None) -> None:
@@ -660,20 +660,14 @@ def _code(task: Task, part: str) -> SourceText:
     return SourceText(reference.text or "", reference.name) if reference else SourceText("", "")
 
 
-def _path_fault(task: Task, lines: tuple[str, ...]) -> str:
-    """Return the reason why the starter of a task cannot be written to the path on the only line; empty without one."""
+def _check_path(task: Task, lines: tuple[str, ...]) -> None:
+    """Raise an InputError if the starter of a task cannot be written to the path on the only line."""
     from hpc_board.tui.widgets.form import expanded
 
     (words,) = lines
-    if is_folder(expanded(words)):
-        return f"{words} is a folder: enter the name of a file in it."
-    if words.endswith("/"):
-        return "Enter the name of a file."
-    try:
-        local_files.starter_text(task, words)
-    except InputError as error:
-        return f"{error.message} {error.hint}"
-    return ""
+    if words.endswith("/") or is_folder(expanded(words)):
+        raise InputError(f"{words} is a folder: enter the name of a file in it.", hint="")
+    local_files.starter_text(task, words)
 
 
 def _written(path: Path, task: Task, *, force: bool) -> Path:
