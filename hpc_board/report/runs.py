@@ -1,13 +1,16 @@
 """A run as blocks: its outcome, its cases, and all that is known of it."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from pathlib import PurePath
 from typing import Any
 
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.comparison import LeaderRun
+from hpc_board.domain.gpu_names import parse_gpu_name
 from hpc_board.domain.origin import tag_words
 from hpc_board.domain.run import RETRY, Progress, Run, RunState, Status
 from hpc_board.domain.score_interval import full_score_text
@@ -265,12 +268,11 @@ def _result_blocks(
     yield from loop_lines(result.loops, result.remarks, run.file_name)
     yield from finding_lines(result.findings, json_command(run))
     if result.verdict is not Verdict.PASS:
-        on_cpu = run.emulated or run.gpu.upper() == "CPU"
         meaning = verdict_meaning(
             result.verdict,
             result.message,
             task=run.task,
-            on_cpu=on_cpu,
+            on_cpu=_on_cpu(run),
             stored=run.stored,
             failed=failed_case(result.cases),
             file_name=run.file_name,
@@ -305,7 +307,7 @@ def _ratio_text(ratio: float) -> str:
     return "under 0.001" if 0 < ratio < 0.001 else figures(ratio, 2)
 
 
-def raised_at(run: Run, result: Result) -> str:
+def _raised_at(run: Run, result: Result) -> str:
     """Return the place in the run's file of the exception that it reports, "kernel.py:9: "; empty without one."""
     file = re.escape(one_line(run.file_name))
     failed = next((case.message for case in result.cases if case.verdict is result.verdict), "")
@@ -316,19 +318,39 @@ def raised_at(run: Run, result: Result) -> str:
 
 
 def _reproduction_note(run: Run, result: Result) -> str:
-    """Return a line on the inputs of the failed case: the command that writes them, or that their seed is secret."""
+    """Return lines on the inputs of the failed case, and the commands that judge the file on the reader's machine."""
     if PUBLIC_PASSED in result.message:
-        return "\nThe case shows the public seed; reproduce the failure locally with other seeds."
+        text = "The case shows the public seed; reproduce the failure locally with other seeds."
+        return f"\n{text}{_local_commands(run, run.mode)}"
     case = next((case for case in result.cases if case.verdict is not Verdict.PASS), None)
     if case is None or case.is_hidden or case.verdict not in _BY_INPUTS or _by_own_eval(result):
         return ""
     if case.phase != "test" and run.mode is not Mode.PROFILE:
-        return (
-            "\nThe failing seed is secret and differs from the one shown; try several seeds to reproduce the failure."
-        )
+        text = "The failing seed is secret and differs from the one shown; try several seeds to reproduce the failure."
+        return f"\n{text}{_local_commands(run, run.mode)}"
     if case.phase != "test" or not run.stored:
         return ""
-    return f"\n`hpc-board run {run.id} --case {case.index + 1} --inputs FILE` writes the inputs of the case."
+    text = f"`hpc-board run {run.id} --case {case.index + 1} --inputs FILE` writes the inputs of the case."
+    return f"\n{text}{_local_commands(run, Mode.TEST)}"
+
+
+def _local_commands(run: Run, mode: Mode) -> str:
+    """Return a line with the commands that judge a stored run's file on the reader's machine, in this mode."""
+    if not run.stored:
+        return ""
+    # Another name than the file's own, which is likely to be there.
+    file = shlex.quote(f"run{run.id}{PurePath(one_line(run.file_name)).suffix}")
+    judge = f"hpc-board task test {run.task} --submission {file}"
+    if mode is not Mode.TEST:
+        judge += f" --mode {mode}"
+    if not _on_cpu(run):
+        model = parse_gpu_name(run.gpu).model
+        judge += f" --device {'cuda' if model is None else model.device}"
+    return f"\n`hpc-board code {run.id} -o {file}` and `{judge}` judge it on your machine."
+
+
+def _on_cpu(run: Run) -> bool:
+    return run.emulated or run.gpu.upper() == "CPU"
 
 
 def _by_own_eval(result: Result) -> bool:
@@ -436,7 +458,7 @@ def _failed_text(run: Run, result: Result) -> str:
     line = telling_line(result.message, 2000)
     cause = cause_first(line)
     more = f" and {same - 1} more" if (same := _same_failures(result)) > 1 and cause != line else ""
-    message = f"{raised_at(run, result)}{cause}{more}"
+    message = f"{_raised_at(run, result)}{cause}{more}"
     verdict = verdict_text(result.verdict)
     told = f"{verdict[0].upper()}{verdict[1:]}"
     if not verdict.startswith(_FAILED):

@@ -38,7 +38,6 @@ VERBS = {
     "note": Verb("i", "Note", "Add a note to the selected run, if it is your own"),
     "submit": Verb("s", "Submit", "Submit a file: that of the run, or one for the task"),
     "edit": Verb("e", "Edit", "Edit the file, then submit it"),
-    "next": Verb("x", "Next step", "Show the next steps after a run that did not pass"),
     "cancel": Verb("c", "Cancel", "Cancel the run, or the selected runs"),
     "standings": Verb("b", "Board", "Open the board: the standings of the task"),
     "runs": Verb("r", "Runs", "Show your runs"),

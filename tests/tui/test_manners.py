@@ -293,7 +293,7 @@ async def test_a_fault_of_the_settings_is_told_before_the_form_for_a_file_too(tm
 
 
 def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
-    assert written_preferences(tmp_path, "keys: {report.next: c, run.cancel: x}").fault is None
+    assert written_preferences(tmp_path, "keys: {report.log: c, run.cancel: x}").fault is None
 
 
 def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> None:

@@ -8,7 +8,6 @@ from hpc_board.board import Board
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
-from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.e2e.boards import RIGHT, WRONG, board_files
@@ -61,10 +60,7 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         await until(pilot, lambda: "Ready: double on CPU, mode test" in text_of(app))
         await pilot.press("ctrl+s")
         await until(pilot, lambda: isinstance(app.screen, ReportScreen))
-        await until(pilot, lambda: "x Next step" in text_of(app), seconds=120)
-        await pilot.press("x")
-        await until(pilot, lambda: isinstance(app.screen, NextStepsScreen))
-        assert "hpc-board task test double --submission run1.py" in text_of(app)
+        await until(pilot, lambda: "hpc-board code 1 -o run1.py" in text_of(app), seconds=120)
         await pilot.press("w")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
         await until(pilot, lambda: "watching: save the file" in text_of(app))

@@ -1,4 +1,4 @@
-"""The dialogs: a confirmation, lines, the help, next steps after a run, a tree of files."""
+"""The dialogs: a confirmation, lines, the help, a tree of files."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,10 +23,8 @@ from hpc_board.domain.draft import Preview
 from hpc_board.domain.submission import EXTENSIONS
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_folder
-from hpc_board.model.text import one_line, printable
-from hpc_board.report.next_steps import NextSteps
+from hpc_board.model.text import one_line
 from hpc_board.tui.palette import Tone, coded, toned
-from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.form import PathInput, PreviewPane
 
@@ -290,70 +288,6 @@ class HelpScreen(ModalScreen[None]):
         yield Text(
             "Mouse: click rows, tabs and keys in the last line. Other keys and themes: docs/app.md.", Tone.MUTED.value
         )
-
-
-class NextStepsScreen(ModalScreen[str | None]):
-    """The meaning of a run's outcome and the next steps; the result is the user's choice."""
-
-    CSS_PATH = "next_steps.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        binding("edit", action="choose('edit')"),
-        binding("watch", action="choose('watch')"),
-        binding("rerun", action="choose('again')"),
-        Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
-        *(
-            Binding(
-                key, f"choose('{page}')", page.capitalize(), show=False, tooltip=f"Show the page {page.capitalize()}"
-            )
-            for key, page in (("1", "overview"), ("3", "log"), ("4", "build"), ("6", "evidence"))
-        ),
-        binding("copy", "Copy the commands", show=True),
-        Binding("escape", "dismiss", "Back"),
-    ]
-
-    def __init__(self, run: int, steps: NextSteps) -> None:
-        super().__init__()
-        self._run = run
-        self._steps = steps
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="box"):
-            with VerticalScroll(id="steps"):
-                yield Static(self._text(), markup=False)
-            yield KeyLine()
-
-    def on_mount(self) -> None:
-        self.query_one("#steps").focus()
-
-    def action_choose(self, way: str) -> None:
-        self.dismiss(way)
-
-    def action_copy(self) -> None:
-        self.app.copy_to_clipboard("\n".join(self._steps.commands))
-        self.notify("Copied the commands.", markup=False)
-
-    def _text(self) -> Text:
-        steps = self._steps
-        lines = [
-            Text.assemble((f"Run {self._run}: ", Tone.STRONG.value), (steps.outcome, f"bold {Tone.BAD.value}")),
-            coded(steps.meaning.what),
-        ]
-        if steps.case:
-            lines += [Text(), toned(steps.case, Tone.STRONG, 1000)]
-        if steps.message:
-            lines.append(toned(steps.message, Tone.BAD, 400))
-        lines += [
-            Text(),
-            coded(steps.meaning.next),
-            Text(),
-            toned("To reproduce it without a job (y copies this):", Tone.MUTED),
-            *(Text.assemble(("$ ", Tone.ACCENT.value), printable(command)) for command in steps.commands),
-            Text(),
-            Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it again"),
-            Text.assemble(("w", Tone.ACCENT.value), "  submit the file on every save"),
-            Text.assemble(("R", Tone.ACCENT.value), "  rerun it, if the kernel was not at fault"),
-        ]
-        return Text("\n").join(lines)
 
 
 class SourceTree(DirectoryTree):

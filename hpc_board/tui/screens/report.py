@@ -1,7 +1,7 @@
 """The report of a run, page by page, updated while the run is in flight."""
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -17,13 +17,11 @@ from hpc_board.board import Board
 from hpc_board.board.standings import leader_of
 from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.run import Run, RunState
-from hpc_board.errors import BoardError, Refused
-from hpc_board.model.gpu import Device
+from hpc_board.errors import Refused
 from hpc_board.model.result import Case
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Bars, Facts, Paragraph, Table
 from hpc_board.report.logs import nothing_printed, profile_log, run_logs
-from hpc_board.report.next_steps import NextSteps, next_steps
 from hpc_board.report.plain import BARS_FROM, bar_lines
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
@@ -34,9 +32,8 @@ from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import Clock, is_ready_to_rank
-from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings, page_bindings
+from hpc_board.tui.verbs import binding, page_bindings
 from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.cases import CasesPane
@@ -73,7 +70,7 @@ class ReportScreen(RunScreen):
 
     NAME: ClassVar[str] = "Run"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("next", "log"),
+        binding("log"),
         binding("search", "Search the text beside the overview or the cases"),
         *page_bindings(_PAGES),
     ]
@@ -103,7 +100,6 @@ class ReportScreen(RunScreen):
         self.run_id = target.run
         self._read: RunRead | None = None
         self._best: LeaderRun | None = None
-        self._device = Device.CPU
         self._file: SourceText | None = None
         """The submitted file, once it has been read; without a name it is the reason why the user may not read it."""
         self._page = "overview"
@@ -147,8 +143,6 @@ class ReportScreen(RunScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         ended = self._read is not None and self._read.run.state.ended
-        if action == "next" and (self._read is None or self._steps(self._read) is None):
-            return False
         if action == "rerun" and not ended:
             return False
         if action == "show" and parameters[0] not in self._shown_pages:
@@ -184,32 +178,6 @@ class ReportScreen(RunScreen):
     def _searched(self) -> TextPane | None:
         """Return the first text in sight, if any."""
         return next((pane for pane in self.query(TextPane) if pane.display and not pane.is_empty), None)
-
-    def action_next(self) -> None:
-        if self._read is None or (steps := self._steps(self._read)) is None:
-            return
-        run = self._read.run
-
-        def go(way: str | None) -> None:
-            if way is not None:
-                ways[way]()
-
-        ways: dict[str, Callable[[], object]] = {
-            "edit": self.action_edit,
-            "watch": self.action_watch,
-            "again": self.action_rerun,
-            **{name: partial(self.action_show, name) for name in _NAMES},
-        }
-        self.app.push_screen(NextStepsScreen(run.id, steps), go)
-
-    def _steps(self, read: RunRead) -> NextSteps | None:
-        return next_steps(read.run, read.result, self._device)
-
-    def _device_of(self, run: Run) -> Device:
-        try:
-            return self.board.gpus.get(run.gpu).device
-        except BoardError:
-            return Device.CPU  # a GPU that was removed from the settings
 
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
@@ -336,12 +304,12 @@ class ReportScreen(RunScreen):
         }
         return [name for name in _NAMES if has.get(name, True)]
 
-    def _read_run(self) -> tuple[RunRead, LeaderRun | None, Device]:
+    def _read_run(self) -> tuple[RunRead, LeaderRun | None]:
         read = read_run(self.board, self.run_id, self._usual_times)
-        return read, leader_of(self.board, read.run, read.result, read.placing), self._device_of(read.run)
+        return read, leader_of(self.board, read.run, read.result, read.placing)
 
-    def _show_run(self, answer: tuple[RunRead, LeaderRun | None, Device]) -> None:
-        read, self._best, self._device = answer
+    def _show_run(self, answer: tuple[RunRead, LeaderRun | None]) -> None:
+        read, self._best = answer
         self._read = read
         run, result = read.run, read.result
         self.refresh_bindings()

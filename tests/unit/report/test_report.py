@@ -36,7 +36,6 @@ from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.explanations import verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
 from hpc_board.report.logs import profile_log
-from hpc_board.report.next_steps import next_steps
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import outcome, short_specs, state_text, verdict_text, why, why_now
@@ -259,7 +258,6 @@ def test_a_cancellation_is_explained_to_others_than_the_user_who_cancelled(reaso
     text = text_of(run_outcome(run, None, [status], log="killed", reader=reader))
     assert text.startswith(told)
     assert ("killed" in text) is not told.endswith("s.\n")
-    assert (next_steps(run, None, Device.CPU) is None) == bool(reason)
 
 
 def test_a_run_that_is_cancelled_is_not_said_to_be_judged() -> None:
@@ -464,18 +462,34 @@ def test_each_cause_of_wrong_values_has_its_text(cause: Cause, fact: str, advice
     text = text_of(run_report(finished(result), result))
     assert (fact in text, advice in text) == (True, True)
     assert "2.5, 8.12e+30 x the tolerance" in text
-    steps = next_steps(finished(result), result, Device.CPU)
-    assert steps is not None
-    assert steps.meaning.next.startswith(advice)
 
 
 def test_a_failed_hidden_case_is_not_to_be_reproduced() -> None:
     result = result_of(Verdict.WRONG_VALUE, Case("test", 1, "hidden case 1", Verdict.WRONG_VALUE, "wrong"))
-    steps = next_steps(finished(result), result, Device.CPU)
-    assert steps is not None
-    for text in (text_of(run_report(finished(result), result)), steps.meaning.next):
-        assert ("Only those who manage the board have its inputs" in text, "Reproduce" in text) == (True, False)
-    assert steps.commands == ("hpc-board code 12 -o run12.py",)
+    text = text_of(run_report(finished(result), result))
+    assert "Only those who manage the board have its inputs" in text
+    assert ("Reproduce" in text, "task test" in text) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "phase", "options"),
+    [
+        ({}, "test", "run12.py"),
+        ({}, "benchmark", "run12.py --mode ranked"),
+        ({"gpu": "H100", "file_name": "my kernel.cu"}, "test", "run12.cu --device cuda"),
+        ({"gpu": "MI300X", "file_name": "k.hip"}, "benchmark", "run12.hip --mode ranked --device hip"),
+        ({"gpu": "H100", "emulated": True}, "test", "run12.py"),
+        ({"file_name": "kernel.$(reboot)"}, "test", "'run12.$(reboot)'"),
+    ],
+)
+def test_a_failure_is_reproduced_by_two_commands(changes: dict[str, object], phase: str, options: str) -> None:
+    result = result_of(Verdict.EXCEPTION, Case(phase, 1, "size: 9", Verdict.EXCEPTION, "no"))
+    run = finished(result, **{"gpu": "CPU", **changes})
+    text = " ".join(text_of(run_outcome(run, result)).split())
+    file = options.partition(" --")[0]
+    judge = f"`hpc-board task test {run.task} --submission {options}` judge it on your machine."
+    assert f"`hpc-board code 12 -o {file}` and {judge}" in text
+    assert "task test" not in text_of(run_outcome(replace(run, id=0), result))
 
 
 def test_a_run_that_passed_tells_the_margin_of_each_test_and_the_least() -> None:
