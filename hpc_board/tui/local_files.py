@@ -158,13 +158,10 @@ def known_files(memory: Memory) -> tuple[Path, ...]:
 
 
 def sent_as(memory: Memory, board: "Path | SshAddress", digest: str) -> tuple[Path, ...]:
-    """Return the files that this board got with contents of this sha256, or copied from a run, the latest first.
-
-    Those of an older memory, which names no boards, follow.
-    """
-    sent = [line.partition(" ") for line in memory.read_again("submit", "sent", ())]
-    keys = (_sent_key(board, digest), digest)
-    return tuple(Path(path) for key in keys for known, _, path in sent if known == key and path)
+    """Return the files that this board got with contents of this sha256, or copied from a run, the latest first."""
+    key = _sent_key(board, digest)
+    sent = (line.partition(" ") for line in memory.read_again("submit", "sent", ()))
+    return tuple(Path(path) for known, _, path in sent if known == key)
 
 
 def _sent_key(board: "Path | SshAddress", digest: str) -> str:

@@ -130,15 +130,6 @@ def test_a_path_that_cannot_be_remembered_costs_no_other_one() -> None:
     assert [sent_as(memory, ADDRESS, digest) for digest in digests] == [(Path("/d.py"),), ()]
 
 
-def test_a_memory_that_names_no_boards_gives_way_to_one_that_does(tmp_path: Path) -> None:
-    memory, digest = Memory(tmp_path / "app.json"), hashlib.sha256(b"a").hexdigest()
-    memory.set("submit", "sent", (f"{digest} /old folder/a.py", digest))
-    remember_sent(memory, Path("/boards/two"), (Path("/two/a.py"), b"a"))
-    assert sent_as(memory, ADDRESS, digest) == (Path("/old folder/a.py"),)
-    remember_sent(memory, ADDRESS, (Path("/one/a.py"), b"a"))
-    assert sent_as(memory, ADDRESS, digest) == (Path("/one/a.py"), Path("/old folder/a.py"))
-
-
 @pytest.mark.parametrize(
     "data",
     [
