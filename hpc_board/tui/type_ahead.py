@@ -80,16 +80,13 @@ class TypeAhead:
         screen: Any = self._app.screen
         if _is_opening(screen):
             self._origin = screen
-            held = list(self._held)
-            if (
-                first := next(
-                    (index for index, typed in enumerate(held) if getattr(typed, "key", "") == "escape"), None
-                )
-            ) is not None:
+            keys = [getattr(typed, "key", "") for typed in self._held]
+            if "escape" in keys:
+                later = list(self._held)[keys.index("escape") + 1 :]
                 # The end of the opening drops all that are held by then.
                 self._held.clear()
                 screen.abandon_opening()
-                self._held.extend(held[first + 1 :])
+                self._held.extend(later)
             return
         if self._origin is screen:
             self._held = deque(islice(self._held, self._dropped_without, None))
