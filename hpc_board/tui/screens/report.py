@@ -124,7 +124,6 @@ class ReportScreen(RunScreen):
         self.submitted.say("Loading the file …")
         self._arrange()
         self.blocks.focus()
-        self.look_again()
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)

@@ -25,7 +25,7 @@ from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.board_pane import BoardPane
 from hpc_board.tui.widgets.filter_line import FilterLine
-from hpc_board.tui.widgets.list_pane import LOADING, LOADING_SECONDS, ListPane
+from hpc_board.tui.widgets.list_pane import LOADING, ListPane
 
 _BESIDE_FROM = 120
 _PANE_WIDTH = 60
@@ -75,11 +75,10 @@ class StandingsScreen(RunScreen):
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="boards"):
-            yield Static(id="note", markup=False, classes="nothing")
+            yield Static(LOADING, id="note", markup=False, classes="nothing")
 
     def begin(self) -> None:
         self._show_place()
-        self.set_timer(LOADING_SECONDS, self._show_loading)
         task = self._task_name
         self.ask("gpus", lambda: self.board.gpus.allowed(self.board.tasks.get(task)), self._show_boards)
         self.ask("competition", self.board.standings.competitions, self._set_competition)
@@ -246,10 +245,6 @@ class StandingsScreen(RunScreen):
                 self.withdraw(pane.subject)
         if (active := self._active) is not None and active.display and not active.grid.has_focus:
             active.grid.focus()
-
-    def _show_loading(self) -> None:
-        if self.is_open("gpus"):
-            self.note.update(LOADING)
 
     async def _show_boards(self, gpus: Sequence[Gpu]) -> None:
         self._gpus = tuple(gpu.name for gpu in gpus)
