@@ -394,7 +394,7 @@ class BoardApp(App[None]):
             self.call_later(self.action_quit)
         else:
             self._quits_next = True
-            self.notify("Press ^c again to quit; runs continue.", markup=False)
+            self.notify("Press ^c again to quit; runs continue.")
 
     def _leaves(self, key: events.Key) -> bool:
         """Return whether a key quits the app at once; a letter behind others may be for a field."""
@@ -561,7 +561,7 @@ class BoardApp(App[None]):
 
     async def action_quit_by_letter(self) -> None:
         if self._has_draft:
-            self.notify("^q quits and discards the contents of the form.", markup=False)
+            self.notify("^q quits and discards the contents of the form.")
         else:
             await self.action_quit()
 
@@ -758,9 +758,9 @@ class BoardApp(App[None]):
         first, self._side = self._side, None
         if first is None:
             self._side = event
-            self.notify(f"Submission {event.submission} is marked. Mark another one to compare them.", markup=False)
+            self.notify(f"Submission {event.submission} is marked. Mark another one to compare them.")
         elif first.submission == event.submission:
-            self.notify(f"Submission {first.submission} is no longer marked.", markup=False)
+            self.notify(f"Submission {first.submission} is no longer marked.")
         elif first.task and event.task and first.task != event.task:
             self._side = first
             words = (
@@ -928,11 +928,15 @@ class BoardApp(App[None]):
         if self._board.served:
             self._follow_soon()
 
+    def notify(self, message: str, **options: Any) -> None:
+        """Show a message as it is: names and errors in it may have brackets."""
+        super().notify(message, **{**options, "markup": False})
+
     def _tell(self, words: str, title: str, *, good: bool) -> None:
-        self.notify(words, title=title, severity="information" if good else "warning", markup=False)
+        self.notify(words, title=title, severity="information" if good else "warning")
 
     def _notify_warning(self, text: str) -> None:
-        self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
+        self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS)
 
     def _is_shown(self, run: "Run", rank: int | None) -> bool:
         """Return whether the screen in front shows the end of the run: the watch of its file, or the list of runs.

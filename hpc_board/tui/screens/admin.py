@@ -317,7 +317,7 @@ class AdminScreen(RunScreen):
         left = [f"submission {each.submission.id}: {each.why}" for each in reruns.candidates if each.source is None]
         if not sent:
             words = _first_of(left) or "Nothing to rerun."
-            self.notify(words, title="No reruns", markup=False)
+            self.notify(words, title="No reruns")
             return
         users = ", ".join(dict.fromkeys(each.submission.user for each in sent))
         jobs = sum(len(each.gpus) for each in sent) * (CONFIRMING_RUNS if reruns.choices["confirm"] else 1)
@@ -443,7 +443,7 @@ class AdminScreen(RunScreen):
 
     def _is_free(self) -> bool:
         if self.is_open(_DECISION):
-            self.notify("The previous action is still in progress. Try again in a moment.", markup=False)
+            self.notify("The previous action is still in progress. Try again in a moment.")
             return False
         return True
 
@@ -491,7 +491,7 @@ class AdminScreen(RunScreen):
         self.refresh_bindings()
 
     def _show_decided(self, words: str) -> None:
-        self.notify(words, markup=False)
+        self.notify(words)
         self._ask(patient=False)
 
     @on(ListPane.Chosen)

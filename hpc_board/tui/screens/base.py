@@ -370,7 +370,7 @@ class BoardScreen(Screen[None]):
             self.ask("hold", question, self._tell_runner, failed=look, whom=THE_SCHEDULER)
 
         if runner.is_ending:
-            self.notify(f"{runner.gpu} is being released: it ends after its current run.", markup=False)
+            self.notify(f"{runner.gpu} is being released: it ends after its current run.")
             return
         question = f"Release {runner.gpu}? Its job has not started."
         if runner.started_at is not None:
@@ -474,7 +474,7 @@ class BoardScreen(Screen[None]):
 
     def notify_after_opening(self, words: str) -> None:
         """Tell the user something on the screen that this one has just asked the app to open."""
-        self.call_later(self.notify, words, markup=False)
+        self.call_later(self.notify, words)
 
     def _file_of(self, run: Run) -> Path | None:
         """Return the user's own file of a run, as it is now, if it is known."""
@@ -520,7 +520,7 @@ class BoardScreen(Screen[None]):
     def on_key(self, event: events.Key) -> None:
         active = self.active_bindings.get(event.key)
         if active is not None and not active.enabled:
-            self.notify(self.reason_against(active.binding.action), markup=False)
+            self.notify(self.reason_against(active.binding.action))
 
     def action_focus_next(self) -> None:
         self.focus_next()
@@ -560,7 +560,7 @@ class BoardScreen(Screen[None]):
         """Return whether an action is under way; tell the user."""
         if not any(map(self.is_open, self.ACTIONS)):
             return False
-        self.notify("Waiting for the answer to your last action. Runs shows the state of your runs.", markup=False)
+        self.notify("Waiting for the answer to your last action. Runs shows the state of your runs.")
         return True
 
     def action_sort(self) -> None:
@@ -652,14 +652,14 @@ class BoardScreen(Screen[None]):
             raise errors[0]
         if errors:
             words = f"{len(errors)} of {len(answers)} runs were not cancelled: {errors[0].message}"
-            self.app.call_from_thread(self.notify, words, severity="warning", markup=False)
+            self.app.call_from_thread(self.notify, words, severity="warning")
         return done
 
     def _notify_cancelled(self, answers: Sequence[Cancellation]) -> None:
         """Show which runs had ended before; the others are `cancelling` on the screen."""
         ended = [answer.run for answer in answers if answer.run is not None and answer.ended_before]
         if ended:
-            self.notify("\n".join(map(ended_before_text, ended[:_LISTED_MAX])), markup=False)
+            self.notify("\n".join(map(ended_before_text, ended[:_LISTED_MAX])))
         self.look_again()
 
     @on(ListPane.Wanted)

@@ -363,7 +363,7 @@ class PickFile(ModalScreen[Path | None]):
     def action_home(self) -> None:
         home = _home()
         if home is None:
-            self.notify("No home folder on this machine.", severity="warning", markup=False)
+            self.notify("No home folder on this machine.", severity="warning")
         else:
             self._show(home)
 

@@ -129,7 +129,7 @@ class RunScreen(BoardScreen):
             return read(run)
 
         def tell(error: BoardError) -> None:
-            self.notify(error.message, title=f"Task of run {run.id}", severity="warning", markup=False)
+            self.notify(error.message, title=f"Task of run {run.id}", severity="warning")
 
         self.ask("task", question, act, failed=tell)
 
@@ -157,7 +157,7 @@ class RunScreen(BoardScreen):
         text, following = (texts[(self._copies + step) % len(texts)] for step in (0, 1))
         self.app.copy_to_clipboard(text)
         self.app.clear_notifications()
-        self.notify(f"Copied {text}. y again: {following}", markup=False)
+        self.notify(f"Copied {text}. y again: {following}")
 
     def action_mark(self) -> None:
         """Mark the submission of the run for a comparison, or unmark it; one without times is refused."""
@@ -178,4 +178,4 @@ class RunScreen(BoardScreen):
         else:
             reason = outcome_words(run.verdict or run.state)
             words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
-            self.notify(words, title="Not comparable", severity="warning", markup=False)
+            self.notify(words, title="Not comparable", severity="warning")

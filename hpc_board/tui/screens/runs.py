@@ -251,7 +251,7 @@ class RunsScreen(RunScreen):
         self.pane.unchoose()
         if self.pane.is_filtered:
             words = f"run {runs[0].id}" if len(runs) == 1 else f"{len(runs)} runs, {runs[0].id} to {runs[-1].id}"
-            self.notify(f"Rerun as {words}.", markup=False)
+            self.notify(f"Rerun as {words}.")
         self.read(self.pane, patient=False)
 
     def _nothing(self) -> str:

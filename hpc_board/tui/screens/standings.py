@@ -163,7 +163,7 @@ class StandingsScreen(RunScreen):
             return
         own = pane.page.own
         if own is None:
-            self.notify(f"You have no passing ranked run on {pane.gpu}.", markup=False)
+            self.notify(f"You have no passing ranked run on {pane.gpu}.")
             return
         if pane.grid.current == str(own.run):
             pane.jump(Span())

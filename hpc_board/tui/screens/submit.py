@@ -294,7 +294,7 @@ class SubmitScreen(BoardScreen):
             self.post_message(Chosen(draft))
             if draft.is_begun and self._is_changed:
                 where = f" on {draft.task}, in Tasks," if draft.task else ""
-                self.notify(f"Draft kept: s{where} opens it again.", markup=False)
+                self.notify(f"Draft kept: s{where} opens it again.")
         super().action_back()
 
     def shows(self, target: targets.Target) -> bool:

@@ -276,7 +276,7 @@ class TasksScreen(BoardScreen):
 
     def _tell_written(self, starter: Path) -> None:
         self.remember_folder(starter)
-        self.notify(f"Starter written to {starter}.", markup=False)
+        self.notify(f"Starter written to {starter}.")
 
     def action_edit(self) -> None:
         self._on_latest("edit", self.edit_file_of, self.edit_starter_of)
@@ -328,7 +328,7 @@ class TasksScreen(BoardScreen):
         part = self.parts.current or "description"
         text = task.description if part == "description" else _code(task, part).text
         self.app.copy_to_clipboard(text)
-        self.notify(f"Copied the {part} of {task.name}.", markup=False)
+        self.notify(f"Copied the {part} of {task.name}.")
 
     def action_back(self) -> None:
         for subject in ("preferences", "write", "edit", "watch"):

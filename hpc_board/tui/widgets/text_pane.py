@@ -181,7 +181,7 @@ class TextPane(Vertical):
     def action_copy(self) -> None:
         if self.copied:
             self.app.copy_to_clipboard(self.copied)
-            self.notify(f"Copied {self.subject}.", markup=False)
+            self.notify(f"Copied {self.subject}.")
 
     def action_step(self, by: int) -> None:
         view = self.view
