@@ -603,17 +603,17 @@ class Board:
             Refused: it belongs to another user.
         """
         with self._session():
-            return self._board.submissions.code(self._submission(run))[1].decode(errors="replace")
+            return self._board.submissions.code(_number(run))[1].decode(errors="replace")
 
     def compare(self, one: Run | int, other: Run | int, gpus: str | Sequence[str] = ()) -> tuple[Comparison, ...]:
-        """Compare the submissions of two runs, on each GPU given, or on each that has times of both.
+        """Compare the files of two runs on each GPU given, by default on that of both, or on each with times of both.
 
         Raises:
             InputError: they cannot be compared, for the reason in the message.
         """
         names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
         with self._session():
-            found = self._board.submissions.compare(self._submission(one), self._submission(other), names)
+            found = self._board.submissions.compare(_number(one), _number(other), names)
             return tuple(map(_comparison, found))
 
     def diff(self, one: Run | int, other: Run | int) -> str | None:
@@ -621,7 +621,7 @@ class Board:
         from hpc_board.board.code_diff import code_diff
 
         with self._session():
-            return code_diff(self._board.submissions, self._submission(one), self._submission(other)).text
+            return code_diff(self._board.submissions, _number(one), _number(other)).text
 
     def experiment(
         self,
@@ -729,9 +729,6 @@ class Board:
             return Standings(
                 _standing(rank.row, task=rank.task, gpu=rank.gpu, speedup=rank.speedup) for rank in page.ranks
             )
-
-    def _submission(self, run: Run | int) -> int:
-        return run.submission if isinstance(run, Run) else self._board.runs.get(run).submission
 
     def _runs_numbered(self, numbers: Iterable[int]) -> Runs:
         return Runs(_run(self._board.runs.whole(number)) for number in numbers)

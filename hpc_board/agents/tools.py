@@ -200,10 +200,10 @@ class Report(Tool, frozen=True):
         from hpc_board.report.runs import run_summary
 
         _refresh(board)
-        whole = board.runs.whole(self.run)
         if self.part == "code":
-            _, code = board.submissions.code(whole.run.submission)
+            _, code = board.submissions.code(self.run)
             return Answer(_bounded(code.decode(), CODE_CHARACTERS_MAX), "submit")
+        whole = board.runs.whole(self.run)
         log = board.runs.log(self.run)
         if self.part == "output":
             blocks: Sequence[Any] = run_logs(whole.result, log)
@@ -248,12 +248,13 @@ class Compare(Tool, frozen=True):
     def answer(self, board: Board) -> Answer:
         from hpc_board.report.views.standings import ComparisonsView, ComparisonView
 
-        one, other = (board.runs.get(number) for number in (self.run, self.other))
-        found = board.submissions.compare(one.submission, other.submission, [one.gpu])
+        found = board.submissions.compare(self.run, self.other)
         boards = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
         keys = ("score.speedup", "score.speedup_low", "score.speedup_high", "score.text", "cases.case", "cases.text")
         fields = [f"boards.{key}" for key in ("gpu", "runs", *keys)]
-        return Answer(_json(short_of(ComparisonsView(task=one.task, boards=boards), fields)["boards"]), "submit")
+        return Answer(
+            _json(short_of(ComparisonsView(task=found[0].runs[0].task, boards=boards), fields)["boards"]), "submit"
+        )
 
 
 class Standings(Tool, frozen=True):

@@ -29,7 +29,7 @@ class CodeDiff(msgspec.Struct, frozen=True):
 
 
 def code_diff(submissions: "Submissions", one: int, other: int, context: int = CONTEXT_LINES) -> CodeDiff:
-    """Return the difference of the files of two submissions, which a user may give in any order.
+    """Return the difference of the files of two runs, which a user may give in any order.
 
     `context` is the number of unchanged lines around each change.
 
@@ -41,10 +41,13 @@ def code_diff(submissions: "Submissions", one: int, other: int, context: int = C
         files = [submissions.code(number) for number in numbers]
     except Refused as error:
         return CodeDiff(None, f"You may not read both files: {error.message}")
-    older, newer = (
-        (f"submission-{number}/{one_line(name)}", data) for number, (name, data) in zip(numbers, files, strict=True)
-    )
+    older, newer = ((head_of(number, name), data) for number, (name, data) in zip(numbers, files, strict=True))
     return text_diff(older, newer, context)
+
+
+def head_of(run: int, file_name: str) -> str:
+    """Return the name of the file of a run in the head of a diff."""
+    return f"run-{run}/{one_line(file_name)}"
 
 
 def text_diff(older: tuple[str, bytes], newer: tuple[str, bytes], context: int = CONTEXT_LINES) -> CodeDiff:

@@ -218,6 +218,7 @@ class Runs:
         state: RunState | None = None,
         verdict: Verdict | None = None,
         job: str | None = None,
+        submission: int | None = None,
         order: RunOrder = NEWEST_FIRST,
         behind: RunPosition | None = None,
         offset: int = 0,
@@ -229,8 +230,8 @@ class Runs:
 
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
         only older ones are returned. These are the first `limit` ones `behind` a position, without the first `offset`
-        ones. `key`, `gpu`, `mode`, `state` or `verdict`, and `job` restrict the selection; the last is the scheduler's
-        number of a job, or of a whole array or runner.
+        ones. `key`, `gpu`, `mode`, `state` or `verdict`, `job` and `submission` restrict the selection; `job` is the
+        scheduler's number of a job, or of a whole array or runner.
 
         Raises:
             Refused: others' runs are requested, and the user is not a participant.
@@ -249,6 +250,7 @@ class Runs:
                 mode=mode,
                 outcome=verdict or state,
                 job=job,
+                submission=submission,
                 order=order,
                 behind=behind if before is None else RunPosition(before),
                 offset=offset,

@@ -138,7 +138,7 @@ class Submissions:
         found = Runs(self._context).get(run)
         check_owner(found, self._context.user)
         check_no_milestone(found)
-        file_name, code = self.code(found.submission)
+        file_name, code = self.code(run)
         new_mode = mode_called(mode or str(found.mode))
         options = found.options.in_mode(new_mode)
         source = Source(file_name, code.decode())
@@ -459,28 +459,26 @@ class Submissions:
             self._context.require(Role.PARTICIPANT, "see the submissions of others")
         return self._context.store.submissions.entrants(owner) if self._context.has_database() else ()
 
-    def code(self, submission: int) -> tuple[str, bytes]:
-        """Return the file name and the contents of the user's own submission, or of one to a board that they manage.
+    def code(self, run: int) -> tuple[str, bytes]:
+        """Return the name and the contents of the file of the user's own run, or of one on a board that they manage.
 
         Other participants may read it after the deadline if the leaderboard's terms promised so at its submission.
 
         Raises:
             Refused: it belongs to another user.
         """
-        found = self.get(submission)
+        found = Runs(self._context).get(run)
         user, manages = self._context.user, self._context.manages(found.task)
-        shown = self._context.editor.shows_code(found.task, self._first_sent(found).submitted_at, utc_now())
+        shown = self._context.editor.shows_code(found.task, self._first_sent_at(found), utc_now())
         if not may_read_code(user, found.user, manages=manages, shown_to_others=shown):
             check_owner(found, user)
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
 
-    def _first_sent(self, submission: Submission) -> Submission:
-        """Return the author's own submission behind one that an admin sent again."""
-        runs = self._context.store.runs.list(RunQuery(submission=submission.id), limit=1)
-        rerun = next((run.remarks.rerun for run in runs), None)
-        if rerun is None or rerun.of_submission >= submission.id:
-            return submission
-        return self._first_sent(self._context.store.submissions.get(rerun.of_submission))
+    def _first_sent_at(self, run: Run) -> datetime:
+        """Return the moment of the author's own submission behind a run that an admin sent again."""
+        while (rerun := run.remarks.rerun) is not None and rerun.of_submission < run.submission:
+            (run,) = self._context.store.runs.list(RunQuery(submission=rerun.of_submission), limit=1)
+        return run.created_at
 
     def note(self, submission: int, text: str) -> None:
         """Append a note to the user's own submission.
@@ -497,14 +495,16 @@ class Submissions:
         self._context.store.moderation.add_note(found.id, text.strip(), user, utc_now())
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
-        """Compare the older of two submissions with the newer one, on `gpus` or on each GPU with times of both.
+        """Compare the file of the older of two runs with that of the newer one on `gpus`.
+
+        The default is the GPU of both runs if it is the same one, else each GPU with times of both files.
 
         Raises:
             InputError: they cannot be compared, for the reason in the message.
         """
         from hpc_board.boards.comparison import compare
 
-        first, second = map(self.get, sorted((one, other)))
+        first, second = Runs(self._context).get_each(sorted((one, other)))
         names = dict.fromkeys(self._context.gpu(name).name for name in gpus)
         return [self._readable(each) for each in compare(self._context.store, first, second, [*names])]
 

@@ -1,4 +1,4 @@
-"""Comparison of two submissions: their comparable runs and the differences of their times."""
+"""Comparison of the files of two runs: their comparable runs and the differences of their times."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
@@ -9,7 +9,6 @@ from hpc_board.domain.comparison import Compared, Difference, MeasuredScore, com
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing, Standing
-from hpc_board.domain.submission import Submission
 from hpc_board.domain.time_change import COMPARED_MAX
 from hpc_board.errors import InputError
 from hpc_board.model.result import Result
@@ -23,29 +22,31 @@ _SCORES_KEPT = 20_000
 _RANKINGS_KEPT = 200
 
 
-def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str] = ()) -> list[Compared]:
-    """Compare two submissions to one version of a task on `gpus`, or on each GPU with times of both.
+def compare(store: Store, one: Run, other: Run, gpus: Sequence[str] = ()) -> list[Compared]:
+    """Compare the files of two runs of one version of a task on `gpus`, or on those of `Submissions.compare`.
 
     Raises:
-        InputError: they are the same, their tasks or versions differ, or one of them has no times on a requested GPU.
+        InputError: they are of one submission, their tasks or versions differ, or one of the files has no times there.
     """
-    if one.id == other.id:
+    if one.submission == other.submission:
         raise InputError(
-            f"both are submission {one.id}, which has one file", hint="Choose a run of another submission."
+            f"runs {one.id} and {other.id} are of one submission, which has one file",
+            hint="Choose a run of another submission.",
         )
     if (one.task, one.task_version) != (other.task, other.task_version):
         kinds = "tasks" if one.task != other.task else f"versions of {one.task}"
         raise InputError(
-            f"submissions {one.id} and {other.id} are for different {kinds}, so their times cannot be compared",
+            f"runs {one.id} and {other.id} are for different {kinds}, so their times cannot be compared",
             hint=f"`hpc-board runs --all --task {one.task}` lists what has run for the task of the first.",
         )
     first, second = (_timed_runs(store, each) for each in (one, other))
-    chosen = gpus or [gpu for gpu in first if gpu in second]
-    if not chosen or not set(chosen) <= set(first) & set(second):
+    common = [gpu for gpu in first if gpu in second]
+    gpus = gpus or ([one.gpu] if one.gpu == other.gpu else common)
+    if not gpus or not set(gpus) <= set(common):
         raise InputError(_missing(store, (one, other), (first, second), gpus), hint=_HINT)
     ranking_by = store.submissions.task(one.task, one.task_version).ranking_by
     found = []
-    for gpu in chosen:
+    for gpu in gpus:
         (run, result), (other_run, other_result) = first[gpu], second[gpu]
         difference = compared(result.cases, other_result.cases, ranking_by)
         found.append(Compared((run, other_run), (result, other_result), difference))
@@ -130,10 +131,10 @@ def _best_by_other(store: Store, run: Run, placing: Placing) -> str:
     return "" if placing.team or best.origin.entrant == run.origin.entrant else best.origin.entrant or best.user
 
 
-def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:
-    """Return the newest run with times, or with the kernels of a profile, of a submission on each GPU."""
+def _timed_runs(store: Store, of: Run) -> dict[str, tuple[Run, Result]]:
+    """Return the newest run with times, or with the kernels of a profile, of a run's submission on each GPU."""
     timed: dict[str, tuple[Run, Result]] = {}
-    for run in reversed(store.runs.list(RunQuery(submission=submission.id))):
+    for run in reversed(store.runs.list(RunQuery(submission=of.submission))):
         result = store.runs.result(run.id) if run.verdict is not None else None
         timed_cases = [case for case in result.cases if case.phase == "benchmark" and case.timing] if result else []
         if result is not None and (timed_cases or result.kernels):
@@ -142,17 +143,17 @@ def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Re
 
 
 def _missing(
-    store: Store, submissions: Sequence[Submission], timed: Sequence[Mapping[str, object]], gpus: Collection[str]
+    store: Store, compared_runs: Sequence[Run], timed: Sequence[Mapping[str, object]], gpus: Collection[str]
 ) -> str:
     parts = []
-    for submission, of in zip(submissions, timed, strict=True):
-        runs = [run for run in store.runs.list(RunQuery(submission=submission.id)) if run.gpu not in of]
+    for each, of in zip(compared_runs, timed, strict=True):
+        runs = [run for run in store.runs.list(RunQuery(submission=each.submission)) if run.gpu not in of]
         ends = ", ".join(f"run {run.id} on {run.gpu}, mode {run.mode}: {run.verdict or run.state}" for run in runs)
         why = f" ({ends})" if ends else ""
         lacking = sorted(set(gpus) - set(of))
         if lacking:
-            parts.append(f"submission {submission.id} has no times on {', '.join(lacking)}{why}")
+            parts.append(f"the file of run {each.id} has no times on {', '.join(lacking)}{why}")
         elif not gpus:
             times = f"times on {', '.join(of)}" if of else "no times"
-            parts.append(f"submission {submission.id} has {times}{why}")
+            parts.append(f"the file of run {each.id} has {times}{why}")
     return "there is nothing to compare: " + "; ".join(parts)

@@ -122,7 +122,7 @@ def copies(
     Compares the newest 10 different files that each user sent in mode ranked, by fingerprints of their tokens:
     names, numbers, comments and layout do not matter, and the task's own files and templates are left out. SHARE is
     the part of the shorter file that is in the other, from 0 to 1. Creators may compare files on their own boards.
-    `compare --submission OLDER NEWER --diff` prints the difference of two.
+    OLDER and NEWER are runs; `compare OLDER NEWER --diff` prints the difference of their files.
     """
     is_csv = _wants_csv(form, output, force=force, as_json=as_json)
     found = open_().submissions.near_copies(tasks, share)

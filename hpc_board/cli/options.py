@@ -371,16 +371,6 @@ def tags_option(text: str) -> Decorator:
     return click.option("--tag", "tags", metavar="KEY=VALUE", multiple=True, help=text)
 
 
-submissions_option = click.option(
-    "--submission", "of_submissions", is_flag=True, help="Take numbers of submissions, as in `admin copies`."
-)
-
-
-def submission_of(board: "Board", number: int, *, of_submissions: bool) -> int:
-    """Return the number of the submission of a run, or that of the submission itself."""
-    return number if of_submissions else board.runs.get(number).submission
-
-
 def outcome_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete states and verdicts."""
     return _beginning(incomplete, _outcomes())

@@ -26,8 +26,6 @@ from hpc_board.cli.options import (
     outcome_names,
     python_option,
     run_numbers,
-    submission_of,
-    submissions_option,
     tags_option,
     task_names,
     timeout_option,
@@ -356,12 +354,11 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         raise click.exceptions.Exit(errors[0].exit_code)
 
 
-@command("hpc-board code 12", "hpc-board code 12 -o kernel.py", "hpc-board code --submission 7")
+@command("hpc-board code 12", "hpc-board code 12 -o kernel.py")
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
-@submissions_option
 @click.option("-o", "--output", metavar="FILE", type=PATH, help="Write to FILE instead of stdout.")
 @force_option
-def code(open_: Open, *, id_: int, of_submissions: bool, output: Path | None, force: bool, as_json: bool) -> None:
+def code(open_: Open, *, id_: int, output: Path | None, force: bool, as_json: bool) -> None:
     """Print the file of a run.
 
     Admins may read all files, other users their own and those that a board
@@ -369,20 +366,17 @@ def code(open_: Open, *, id_: int, of_submissions: bool, output: Path | None, fo
     """
     if as_json and output is not None:
         raise click.UsageError("--json and --output are mutually exclusive.")
-    board = open_()
-    submission = submission_of(board, id_, of_submissions=of_submissions)
-    file_name, data = board.submissions.code(submission)
+    file_name, data = open_().submissions.code(id_)
     if as_json:
         from hpc_board.report.views.runs import CodeView
 
-        print_json(CodeView(submission=submission, file_name=file_name, text=data.decode()))
+        print_json(CodeView(run=id_, file_name=file_name, text=data.decode()))
         return
     if output is None:
-        remark(f"--- {file_name} of submission {submission} ---")
         print_file(data.decode())
         return
     write_file(output, data, force=force)
-    remark(f"{file_name} of submission {submission} written to {output}.")
+    remark(f"{file_name} of run {id_} written to {output}.")
 
 
 @command(

@@ -22,8 +22,6 @@ from hpc_board.cli.options import (
     limit_option,
     plot_option,
     run_numbers,
-    submission_of,
-    submissions_option,
     task_names,
     user_names,
 )
@@ -450,12 +448,10 @@ def feed(
     "hpc-board compare 12 15 --diff",
     "hpc-board compare 12 15 --gpu H100 --json",
     "hpc-board compare 12 15 --plot cases.svg",
-    "hpc-board compare --submission 7 9 --diff",
 )
 @click.argument("one", metavar="ID", type=NUMBER, shell_complete=run_numbers)
 @click.argument("other", metavar="OTHER", type=NUMBER, shell_complete=run_numbers)
-@submissions_option
-@gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
+@gpus_option("Only on this GPU; may be repeated. Default: that of both runs, or all common GPUs.")
 @click.option("--diff", is_flag=True, help="Also print the unified diff of the files.")
 @plot_option
 @force_option
@@ -464,7 +460,6 @@ def compare(
     *,
     one: int,
     other: int,
-    of_submissions: bool,
     gpus: Sequence[str],
     diff: bool,
     plot: Path | None,
@@ -475,15 +470,13 @@ def compare(
 
     Prints the change from the older file to the newer in each case and its
     95 % confidence interval, or "within noise" if the interval includes no
-    difference: on each GPU to which both were submitted. For two profiles,
-    it prints the metrics of each kernel.
+    difference. For two profiles, it prints the metrics of each kernel.
     """
     from hpc_board.board.code_diff import code_diff
     from hpc_board.report.comparisons import comparison_plot, comparison_report
 
     board = open_()
     refresh(board)
-    one, other = (submission_of(board, number, of_submissions=of_submissions) for number in (one, other))
     found = board.submissions.compare(one, other, gpus)
     code = code_diff(board.submissions, one, other) if diff else None
     if plot is not None:

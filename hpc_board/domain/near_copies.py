@@ -14,7 +14,7 @@ from itertools import combinations
 import msgspec
 
 from hpc_board.domain.code_tokens import first_tokens
-from hpc_board.domain.submission import Submission
+from hpc_board.domain.run import Run
 from hpc_board.model.task import Language
 
 FILES_OF_USER_MAX = 10
@@ -48,14 +48,14 @@ _KEPT = frozenset(word.encode() for word in (*keyword.kwlist, *_C_WORDS.split())
 
 
 class NearCopy(msgspec.Struct, frozen=True):
-    """Two files of different users, the older one first.
+    """Two files of different users, the older one first, each by a run of its first submission.
 
     `fingerprints` is the number of those in both, and `share` their part of those of the file that has fewer; those of
     the task's own files are left out.
     """
 
-    older: Submission
-    newer: Submission
+    older: Run
+    newer: Run
     share: float
     fingerprints: int
 
@@ -78,14 +78,12 @@ def fingerprints(code: bytes, language: Language) -> frozenset[int]:
     return frozenset(min(hashes[at : at + _WINDOW]) for at in range(max(0, len(hashes) - _WINDOW + 1)))
 
 
-def near_copies(
-    files: Mapping[Submission, Collection[int]], own: Collection[int], share: float
-) -> tuple[NearCopy, ...]:
+def near_copies(files: Mapping[Run, Collection[int]], own: Collection[int], share: float) -> tuple[NearCopy, ...]:
     """Return the most similar files of each two users with at least this share in common, the largest share first.
 
     `files` has the fingerprints of each file, and `own` are those of the task's own files.
     """
-    by_user: dict[str, list[tuple[Submission, frozenset[int]]]] = {}
+    by_user: dict[str, list[tuple[Run, frozenset[int]]]] = {}
     for file in sorted(files, key=lambda each: each.id):
         marks = frozenset(files[file]) - frozenset(own)
         if len(marks) >= _FINGERPRINTS_MIN:
@@ -100,7 +98,7 @@ def near_copies(
     return tuple(sorted(found, key=lambda each: (-each.share, -each.fingerprints, each.newer.id)))
 
 
-def _candidates(by_user: Mapping[str, Iterable[tuple[Submission, Collection[int]]]]) -> Sequence[tuple[str, str]]:
+def _candidates(by_user: Mapping[str, Iterable[tuple[Run, Collection[int]]]]) -> Sequence[tuple[str, str]]:
     """Return the pairs of users with the most fingerprints in common, in the order of their first files."""
     users_of: dict[int, list[str]] = {}
     for user, theirs in by_user.items():

@@ -31,7 +31,6 @@ from hpc_board.report.formatting import count_text, late_text, moment_text, scor
 if TYPE_CHECKING:
     from hpc_board.domain.draft import RerunCandidate
     from hpc_board.domain.near_copies import NearCopy
-    from hpc_board.domain.submission import Submission
     from hpc_board.report.grading import Cell
 
 _SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "submission", "gpu": "GPU"}
@@ -218,31 +217,31 @@ def rerun_table(candidates: "Sequence[RerunCandidate]") -> Table:
 
 
 def copies_table(copies: "Sequence[NearCopy]") -> Table:
-    """Return pairs of similar files, with the older one first."""
+    """Return pairs of similar files by the numbers of their runs, with the older one first."""
     return table(
         copies,
         (Column("TASK", flexible=True), lambda each: one_line(each.older.task)),
         (Column("SHARE", right=True), lambda each: f"{each.share:.2f}"),
         (Column("OLDER", right=True), lambda each: str(each.older.id)),
         (Column("USER", flexible=True), lambda each: one_line(each.older.user)),
-        (Column("SUBMITTED", leaves=1), lambda each: moment_text(each.older.submitted_at)),
+        (Column("SUBMITTED", leaves=1), lambda each: moment_text(each.older.created_at)),
         (Column("NEWER", right=True), lambda each: str(each.newer.id)),
         (Column("USER", flexible=True), lambda each: one_line(each.newer.user)),
-        (Column("SUBMITTED", leaves=2), lambda each: moment_text(each.newer.submitted_at)),
+        (Column("SUBMITTED", leaves=2), lambda each: moment_text(each.newer.created_at)),
         empty="No near copies.",
     )
 
 
 def copy_rows(copies: "Sequence[NearCopy]") -> "Iterator[Sequence[Cell]]":
     """Yield the lines of a table for spreadsheets: the names of the columns, then a line for each pair."""
-    of_file = ("submission", "user", "file_name", "submitted_at")
+    of_file = ("run", "submission", "user", "file_name", "submitted_at")
     yield "task", "share", "fingerprints", *(f"{which}_{name}" for which in ("older", "newer") for name in of_file)
     for each in copies:
         yield each.older.task, each.share, each.fingerprints, *_file_cells(each.older), *_file_cells(each.newer)
 
 
-def _file_cells(file: "Submission") -> "tuple[Cell, ...]":
-    return file.id, file.user, file.file_name, file.submitted_at
+def _file_cells(file: Run) -> "tuple[Cell, ...]":
+    return file.id, file.submission, file.user, file.file_name, file.created_at
 
 
 def uncounted_blocks(runs: Sequence[Run]) -> Iterator[Block]:

@@ -83,12 +83,13 @@ _ENTRANTS = "SELECT DISTINCT entrant FROM submissions WHERE user = ? AND entrant
 _ON_KERNEL = json.dumps([verdict for verdict in Verdict if verdict is Verdict.PASS or verdict.blames_kernel])
 
 _NEWEST_FILES = f"""
-SELECT submissions.*, codes.code
+SELECT run_details.*, codes.code
   FROM (SELECT MIN(id) AS id, ROW_NUMBER() OVER (PARTITION BY user ORDER BY MIN(id) DESC) AS place
           FROM submissions
          WHERE task = :task AND tokens_sha256 IS NOT NULL AND milestone = ''
          GROUP BY user, tokens_sha256) AS files
   JOIN submissions ON submissions.id = files.id
+  JOIN run_details ON run_details.id = (SELECT MIN(id) FROM runs WHERE submission = files.id)
   JOIN codes ON codes.sha256 = submissions.code_sha256
  WHERE files.place <= :of_user
     OR EXISTS (SELECT 1
@@ -270,11 +271,14 @@ class SubmissionGateway:
         with self._file.reading() as db:
             return stored_submission(db, number)
 
-    def newest_files(self, task: str, of_user: int) -> Iterator[tuple[Submission, bytes]]:
-        """Yield different files that each user sent for a task in mode ranked: the newest `of_user` and the best."""
+    def newest_files(self, task: str, of_user: int) -> Iterator[tuple[Run, bytes]]:
+        """Yield different files that each user sent for a task in mode ranked: the newest `of_user` and the best.
+
+        Each is named by the first run of its first submission.
+        """
         with self._file.reading() as db:
             for row in db.query(_NEWEST_FILES, {"task": task, "of_user": of_user}):
-                yield decoded(Submission, row), row["code"]
+                yield run_value(row), row["code"]
 
     def budget_left(self, budget: Budget, user: str, entrant: str, now: datetime) -> BudgetLeft:
         """Return the rest of a budget of a user, or of one of its entrants, at the time `now`."""

@@ -99,7 +99,7 @@ def runs(now: Clock) -> Kind[Run]:
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
         nothing=lambda: "No ranked runs yet.\nThey appear when a run in mode ranked passes.",
-        submission=lambda run: run.submission,
+        run=lambda run: run.id,
         title="Ranked runs",
         heading=lambda run: f"Run {run.id}",
     )

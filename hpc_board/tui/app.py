@@ -241,7 +241,7 @@ class BoardApp(App[None]):
     runner_rules: "var[RunnerRules | None]" = var(None)
     """The board's bounds of runners, once they are known."""
     marked: var[int | None] = var(None)
-    """The submission that is marked for a comparison."""
+    """The run that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
     """The start of a query to the schedulers that has no answer yet."""
 
@@ -754,25 +754,24 @@ class BoardApp(App[None]):
 
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:
-        """Mark the first of two submissions; open the comparison at the second."""
+        """Mark the first of two runs; open the comparison at the second."""
         first, self._side = self._side, None
         if first is None:
             self._side = event
-            self.notify(f"Submission {event.submission} is marked. Mark another one to compare them.")
-        elif first.submission == event.submission:
-            self.notify(f"Submission {first.submission} is no longer marked.")
-        elif first.task and event.task and first.task != event.task:
+            self.notify(f"Run {event.run} is marked. Mark another one to compare them.")
+        elif first.run == event.run:
+            self.notify(f"Run {first.run} is no longer marked.")
+        elif first.task != event.task:
             self._side = first
             words = (
-                f"Submission {first.submission} is marked. It is for {first.task}, submission {event.submission} is "
-                f"for {event.task}: only submissions for the same task can be compared. Mark another one, or the "
-                "first again to unmark it."
+                f"Run {first.run} is marked. It is for {first.task}, run {event.run} is for {event.task}: only runs "
+                "for the same task can be compared. Mark another one, or the first again to unmark it."
             )
             self._tell(words, "Not comparable", good=False)
         else:
             self.clear_notifications()
-            self._open(targets.Compare(first.submission, event.submission))
-        self.marked = None if self._side is None else self._side.submission
+            self._open(targets.Compare(first.run, event.run))
+        self.marked = None if self._side is None else self._side.run
 
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:

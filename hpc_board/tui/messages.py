@@ -78,11 +78,11 @@ class RunnerChanged(Message):
 
 
 class SideChosen(Message):
-    """A submission marked for a comparison with another marked one; `task` is its task, if known."""
+    """A run for a task marked for a comparison with another marked one."""
 
-    def __init__(self, submission: int, task: str | None) -> None:
+    def __init__(self, run: int, task: str) -> None:
         super().__init__()
-        self.submission = submission
+        self.run = run
         self.task = task
 
 

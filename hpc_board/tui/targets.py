@@ -98,14 +98,14 @@ class Standings(Target, frozen=True):
 
 
 class Code(Target, frozen=True):
-    """The file of a submission; `task` is its task, if known."""
+    """The file of a run for a task."""
 
-    submission: int
-    task: str | None = None
+    run: int
+    task: str
 
 
 class Compare(Target, frozen=True):
-    """The comparison of two submissions."""
+    """The comparison of two runs."""
 
     first: int
     second: int

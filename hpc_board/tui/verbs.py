@@ -45,7 +45,7 @@ VERBS = {
     "scope": Verb("a", "All", "Switch between your runs and those of all users"),
     "code": Verb("v", "Code", "Show the submitted file, if you may read it"),
     "trend": Verb("t", "Trend", "Show the user's scores over time"),
-    "mark": Verb("m", "Mark", "Mark the submission; a second mark compares both"),
+    "mark": Verb("m", "Mark", "Mark the run; a second mark compares both"),
     "user": Verb("U", "User", "Show the user's ranks and newest runs"),
     "watch": Verb("w", "Watch", "Submit the file on every save"),
     "rerun": Verb("R", "Rerun", "Rerun it with the same file, or the selected runs"),

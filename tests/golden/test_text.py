@@ -70,8 +70,9 @@ CASES = (
         "compare",
         [
             "compare {best} {first} --diff",
+            "compare 6 {best}",
             "compare {narrow_ada} {narrow_bob}",
-            "compare --submission {submission_histo_bob} {submission_histo_cyd} --diff",
+            "compare {histo_bob} {histo_cyd} --diff",
         ],
     ),
     Case("boards", ["update open_sort --history", "create mine drafts/course --dry-run"], "cyd"),

@@ -577,6 +577,7 @@ class FakeBoard(Board):
         mode: Mode | None = None,
         state: RunState | None = None,  # noqa: ARG002
         verdict: Verdict | None = None,
+        submission: int | None = None,
         order: RunOrder = NEWEST_FIRST,
         offset: int = 0,
     ) -> tuple[Run, ...]:
@@ -588,6 +589,7 @@ class FakeBoard(Board):
             if run_.user in users
             and task in (None, run_.task)
             and gpu in (None, run_.gpu)
+            and submission in (None, run_.submission)
             and mode in (None, run_.mode)
             and verdict in (None, run_.verdict)
             and note in run_.note
@@ -645,9 +647,9 @@ class FakeBoard(Board):
     def progress(self, run: int) -> list[Progress]:
         return list(PROGRESS) if self.run(run).state is RunState.RUNNING else []
 
-    def code(self, submission: int) -> tuple[str, bytes]:
+    def code(self, run: int) -> tuple[str, bytes]:
         self._enter("code")
-        return "submission.py", f"# submission {submission}\nimport torch\n\n\n{KERNEL}".encode()
+        return "submission.py", f"# run {run}\nimport torch\n\n\n{KERNEL}".encode()
 
     def log(self, run: int) -> str:
         return self.logs.get(run, "")

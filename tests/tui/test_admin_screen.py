@@ -192,6 +192,8 @@ async def test_the_log_leads_to_what_it_is_about() -> None:
         await press(pilot, "4", "down", "enter")
         assert "Admin / Boards " in text_of(pilot.app).splitlines()[0]
         assert "filter: vectoradd" in text_of(pilot.app)
+        await press(pilot, "4", "home", "enter")
+        assert "File of run 31" in text_of(pilot.app)
 
 
 async def test_the_log_and_the_users_are_sorted_by_values_and_filtered_by_words() -> None:

@@ -1,4 +1,4 @@
-"""Two submissions beside each other: how they are chosen, and their times."""
+"""Two runs beside each other: how they are chosen, and their times."""
 
 import re
 from collections.abc import Sequence
@@ -24,23 +24,23 @@ from tests.unit.recorded import recorded, result_of, timed_case
 from tests.values import replace
 
 SOURCES = {
-    19: b"import torch\n\n\ndef custom_kernel(data):\n    a, b = data\n    return a + b\n",
-    17: b"import torch\n\n\ndef custom_kernel(data):\n    a, b = data\n    return torch.add(a, b)  # [bold]fast[/bold] "
+    39: b"import torch\n\n\ndef custom_kernel(data):\n    a, b = data\n    return a + b\n",
+    34: b"import torch\n\n\ndef custom_kernel(data):\n    a, b = data\n    return torch.add(a, b)  # [bold]fast[/bold] "
     b"\x1b[31m\n",
 }
 
 
 class Timed(FakeBoard):
-    """Has times and files of two submissions."""
+    """Has times and files of two runs."""
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> list[Compared]:
         del gpus
         self._enter("compare")
         if {one, other} != set(SOURCES):
-            raise InputError(f"submissions {one} and {other} are for different tasks", hint="Choose others.")
+            raise InputError(f"runs {one} and {other} are for different versions of vectoradd", hint="Choose others.")
         runs = {
-            19: run(39, RunState.FINISHED, verdict=Verdict.PASS, score_s=12.34e-6),
-            17: run(34, RunState.FINISHED, user="bob", verdict=Verdict.PASS, score_s=11.02e-6),
+            39: run(39, RunState.FINISHED, verdict=Verdict.PASS, score_s=12.34e-6),
+            34: run(34, RunState.FINISHED, user="bob", verdict=Verdict.PASS, score_s=11.02e-6),
         }
         runs = {number: replace(each, file_name=f"kernel{number}.py") for number, each in runs.items()}
         results = {number: result(each) for number, each in runs.items()}
@@ -55,16 +55,16 @@ class Timed(FakeBoard):
             )
             if case.timing
             else case
-            for case in results[17].cases
+            for case in results[34].cases
         ]
-        results[17] = replace(results[17], cases=tuple(faster))
+        results[34] = replace(results[34], cases=tuple(faster))
         first, second = results[one], results[other]
         difference = compared(first.cases, second.cases, Ranking.GEOM)
         return [Compared((runs[one], runs[other]), (first, second), difference)]
 
-    def code(self, submission: int) -> tuple[str, bytes]:
+    def code(self, run: int) -> tuple[str, bytes]:
         self._enter("code")
-        return f"kernel{submission}.py", SOURCES.get(submission, b"pass\n")
+        return f"kernel{run}.py", SOURCES.get(run, b"pass\n")
 
 
 def told(app: App[None], words: str) -> bool:
@@ -90,22 +90,22 @@ async def test_a_comparison_in_a_small_terminal_leaves_a_column_out_and_cuts_non
         await settled(pilot)
         text = text_of(pilot.app)
         (head,) = [line for line in text.splitlines() if "Change" in line]
-        assert head.split() == ["Case", "kernel17.py", "→", "kernel19.py", "Change"]
+        assert head.split() == ["Case", "kernel34.py", "→", "kernel39.py", "Change"]
         assert re.search(r"1024 +9.60 µs +12.0 µs +1.25x", text)
         await press(pilot, "tab")
-        assert "--- submission-17/kernel17.py" in text_of(pilot.app)
+        assert "--- run-34/kernel34.py" in text_of(pilot.app)
 
 
 @pytest.mark.parametrize("keys", [("u", "m", "home", "m"), ("home", "m", "u", "m")])
-async def test_the_older_submission_is_on_the_left_whatever_the_order_of_the_marks(keys: tuple[str, ...]) -> None:
+async def test_the_older_run_is_on_the_left_whatever_the_order_of_the_marks(keys: tuple[str, ...]) -> None:
     async with app_on(Timed()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", *keys)
         text = text_of(pilot.app)
-        assert "Compare / submission 17 with 19" in text
+        assert "Compare / run 34 with 39" in text
         assert "1.25x slower (±" in text
         lines = [line.strip() for line in text.splitlines()]
-        assert lines.index("+++ submission-19/kernel19.py") == lines.index("--- submission-17/kernel17.py") + 1
+        assert lines.index("+++ run-39/kernel39.py") == lines.index("--- run-34/kernel34.py") + 1
         assert "+    return a + b" in lines
         assert "@@ -3,4 +3,4 @@" in lines
 
@@ -126,10 +126,10 @@ async def test_a_diff_is_coloured_searched_and_copied_without_its_control_charac
         await press(pilot, "slash", *"torch.add", "enter")
         assert "/torch.add: 1 of 1" in text_of(pilot.app)
         await press(pilot, "y")
-        assert pilot.app.clipboard.startswith("--- submission-17/kernel17.py\n+++ submission-19/kernel19.py\n@@ ")
+        assert pilot.app.clipboard.startswith("--- run-34/kernel34.py\n+++ run-39/kernel39.py\n@@ ")
 
 
-async def test_the_keys_of_a_run_act_on_the_newer_submission() -> None:
+async def test_the_keys_of_a_run_act_on_the_newer_one() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "u", "m", "home", "m")
@@ -137,7 +137,7 @@ async def test_the_keys_of_a_run_act_on_the_newer_submission() -> None:
             f"{key.key_display} {key.description}" for key in footer_keys(pilot.app)
         }
         await press(pilot, "v")
-        assert "Submission 19" in text_of(pilot.app)
+        assert "File of run 39" in text_of(pilot.app)
 
 
 async def test_a_huge_screen_has_bars_of_the_times_beside_all_lines_of_files_that_fit() -> None:
@@ -145,7 +145,7 @@ async def test_a_huge_screen_has_bars_of_the_times_beside_all_lines_of_files_tha
         await settled(pilot)
         await press(pilot, "end", "b", "u", "m", "home", "m")
         text = text_of(pilot.app)
-        assert "1024  kernel17.py  9.60 µs  █" in text
+        assert "1024  kernel34.py  9.60 µs  █" in text
         assert "@@ -1,6 +1,6 @@" in text
         assert " import torch" in text
 
@@ -193,7 +193,7 @@ async def test_times_are_shown_without_files_that_the_user_may_not_read() -> Non
         assert "You may not read both files: the owner is bob, not ada." in text
 
 
-async def test_a_marked_submission_that_is_gone_is_an_error(tmp_path: Path) -> None:
+async def test_a_marked_run_that_is_gone_is_an_error(tmp_path: Path) -> None:
     place = recorded(tmp_path)
     place.add(result=result_of(Verdict.PASS, timed_case()), score_s=12e-6)
     async with app_on(place.board).run_test(size=(100, 30)) as pilot:
@@ -201,7 +201,7 @@ async def test_a_marked_submission_that_is_gone_is_an_error(tmp_path: Path) -> N
         pilot.app.post_message(SideChosen(99, "vectoradd_py"))
         await press(pilot, "r", "m")
         text = text_of(pilot.app)
-        assert "there is no submission 99" in text
+        assert "there is no run 99" in text
         assert "The times are not shown." in text
         assert "The files are not shown." in text
 
@@ -245,20 +245,20 @@ async def test_only_two_for_one_task_are_compared_and_the_first_stays_chosen() -
         await settled(pilot)
         await press(pilot, "r", "down", "down", "m")
         pilot.app.post_message(SideChosen(7, "matmul"))
-        await until(pilot, lambda: told(pilot.app, "only submissions for the same task can be compared"))
+        await until(pilot, lambda: told(pilot.app, "only runs for the same task can be compared"))
         await settled(pilot)
         assert isinstance(pilot.app.screen, RunsScreen)
         assert {line.split()[2] for line in signed(text_of(pilot.app))} == {"vectoradd"}
 
 
-async def test_where_nobody_knows_of_which_task_the_comparison_says_so() -> None:
+async def test_a_comparison_that_the_board_refuses_says_why() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        pilot.app.post_message(SideChosen(19, None))
-        pilot.app.post_message(SideChosen(20, "matmul"))
+        for number in (39, 20):
+            pilot.app.post_message(SideChosen(number, "vectoradd"))
         await settled(pilot)
         assert isinstance(pilot.app.screen, CompareScreen)
-        assert "are for different tasks" in text_of(pilot.app)
+        assert "are for different versions" in text_of(pilot.app)
         assert "Choose others." in text_of(pilot.app)
         assert "The times are not shown." in text_of(pilot.app)
 
@@ -271,8 +271,7 @@ async def test_the_chosen_run_has_a_sign_until_it_is_taken_back_or_compared() ->
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "m")
-        # Both are runs of one submission, and it is submissions that are compared.
-        assert [line.split()[1] for line in signed(text_of(pilot.app))] == ["39", "38"]
+        assert [line.split()[1] for line in signed(text_of(pilot.app))] == ["39"]
         assert "m on another run compares both" in text_of(pilot.app)
         await press(pilot, "m")
         assert not signed(text_of(pilot.app))
@@ -322,7 +321,7 @@ async def test_a_real_board_leads_from_the_feed_to_the_comparison(tmp_path: Path
 
 
 class Scattered(Timed):
-    """Has submissions whose cases have long names and too much scatter."""
+    """Has files whose cases have long names and too much scatter."""
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> list[Compared]:
         (found,) = super().compare(one, other, gpus)
@@ -338,11 +337,11 @@ async def test_a_narrow_comparison_keeps_both_times_and_the_change(width: int) -
     board = Scattered()
     async with app_on(board).run_test(size=(width, 24)) as pilot:
         await settled(pilot)
-        await pilot.app.push_screen(CompareScreen(board, lambda: NOW, targets.Compare(19, 17)))
+        await pilot.app.push_screen(CompareScreen(board, lambda: NOW, targets.Compare(39, 34)))
         await settled(pilot)
         lines = text_of(pilot.app).splitlines()
     head = next(line for line in lines if "Change" in line)
-    assert head.split() == ["Case", "kernel17.py", "→", "kernel19.py", "Change"]
+    assert head.split() == ["Case", "kernel34.py", "→", "kernel39.py", "Change"]
     row = next(line for line in lines if "8192 x" in line)
     assert "12.3 µs" in row
     assert "9.84 µs" in row

@@ -39,7 +39,7 @@ from tests.values import replace
 from hpc_board.tui.app import BoardApp
 
 class Holding(FakeBoard):
-    def code(self, submission):
+    def code(self, run):
         return "kernel.py", b"import torch\\n"
 
 board = Holding(tasks=[replace(TASKS[-1], templates={'Python': 'import torch\\n'})])
@@ -207,8 +207,8 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     class Holding(FakeBoard):
-        def code(self, submission: int) -> tuple[str, bytes]:
-            assert submission == 3
+        def code(self, run: int) -> tuple[str, bytes]:
+            assert run == 7
             return "kernel.py", b"import torch\n"
 
     edited: list[Path] = []
@@ -267,8 +267,8 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
 
 async def test_a_file_that_others_may_not_see_is_not_edited() -> None:
     class Refusing(FakeBoard):
-        def code(self, submission: int) -> tuple[str, bytes]:
-            raise Refused(f"submission {submission} belongs to bob.", hint="Ask them.")
+        def code(self, run: int) -> tuple[str, bytes]:
+            raise Refused(f"run {run} belongs to bob.", hint="Ask them.")
 
     board = Refusing()
     async with app_on(board).run_test(size=(80, 24)) as pilot:

@@ -50,7 +50,7 @@ class Numbers(App[None]):
             details=lambda number: f"This is {number}.",
             filter_words="digits",
             nothing=lambda: "There are no numbers.",
-            submission=lambda number: number // 10,
+            run=lambda number: number // 10,
             title="Numbers",
         )
         yield ListPane(kind, self.pages, id="numbers")

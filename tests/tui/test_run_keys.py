@@ -58,7 +58,7 @@ async def test_the_judged_file_opens_from_every_screen_that_names_a_run(name: st
         await reach(pilot, name)
         await press(pilot, "v")
         assert isinstance(pilot.app.screen, ReportScreen if name == "Run" else CodeScreen)
-        assert "# submission " in text_of(pilot.app)
+        assert "# run " in text_of(pilot.app)
         assert "import torch" in text_of(pilot.app)
 
 
@@ -251,7 +251,7 @@ async def test_a_run_on_its_own_page_is_compared_with_a_row_of_the_feed() -> Non
         await reach(pilot, "Feed")
         await press(pilot, "m", "escape", "r", "a", "end", "up", "enter", "m")
         assert isinstance(pilot.app.screen, CompareScreen)
-        assert "17 with 19" in text_of(pilot.app)
+        assert "34 with 39" in text_of(pilot.app)
 
 
 async def test_the_file_of_a_run_is_read_when_its_page_first_opens() -> None:
@@ -260,7 +260,7 @@ async def test_the_file_of_a_run_is_read_when_its_page_first_opens() -> None:
         await reach(pilot, "Run")
         assert "code" not in found.calls
         await press(pilot, "8")
-        assert "1 # submission 19" in text_of(pilot.app)
+        assert "1 # run 39" in text_of(pilot.app)
         await press(pilot, "slash", *"torch", "enter")
         assert "/torch: 1 of " in text_of(pilot.app)
         await press(pilot, "1", "v")

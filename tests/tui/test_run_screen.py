@@ -61,7 +61,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         assert seen["4"] == seen["5"] == seen["3"], "this run has neither compiler output nor a profile"
         assert "queued" in seen["6"]
         assert seen["7"] == seen["6"], "nor roofs"
-        assert "# submission 19" in seen["8"]
+        assert "# run 39" in seen["8"]
         assert text_of(pilot.app).splitlines()[2].split() == [
             "1",
             "Overview",
@@ -98,7 +98,7 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         await press(pilot, "r", "down", "down", "enter", "right_square_bracket")
         assert "Median" in page(pilot.app)
         await press(pilot, "left_square_bracket", "left_square_bracket")
-        assert "# submission 19" in page(pilot.app)
+        assert "# run 39" in page(pilot.app)
         await press(pilot, "left_square_bracket")
         assert "Source" in page(pilot.app)
         place = text_of(pilot.app).splitlines()[2].index("Cases")
@@ -452,10 +452,10 @@ async def test_what_the_user_does_last_decides_whether_a_log_is_followed() -> No
 
 
 class WithCode(FakeBoard):
-    """Has the same code for all submissions."""
+    """Has the same code for all runs."""
 
-    def code(self, submission: int) -> tuple[str, bytes]:
-        del submission
+    def code(self, run: int) -> tuple[str, bytes]:
+        del run
         return "kernel.py", b"import torch"
 
 

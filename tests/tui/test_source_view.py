@@ -16,10 +16,10 @@ CODE = "\n".join(["import torch", LONG, *(f"value_{number} = {number}" for numbe
 
 
 class Publishing(FakeBoard):
-    """Shows this code for each submission."""
+    """Shows this code for each run."""
 
-    def code(self, submission: int) -> tuple[str, bytes]:
-        del submission
+    def code(self, run: int) -> tuple[str, bytes]:
+        del run
         return "kernel.py", CODE.encode()
 
 
@@ -60,8 +60,8 @@ async def test_code_is_not_wrapped_and_scrolls_sideways_beside_its_numbers() -> 
 )
 async def test_a_long_header_is_above_the_code_that_is_shown_first(name: str, header: str) -> None:
     class Headed(FakeBoard):
-        def code(self, submission: int) -> tuple[str, bytes]:
-            del submission
+        def code(self, run: int) -> tuple[str, bytes]:
+            del run
             told = "".join(f"// told {number}\n" for number in range(30))
             return name, (header.format(told) + CODE).encode()
 
@@ -135,8 +135,8 @@ async def test_the_reference_of_a_task_is_read_searched_and_left() -> None:
 
 async def test_a_message_takes_the_place_of_code() -> None:
     class Empty(FakeBoard):
-        def code(self, submission: int) -> tuple[str, bytes]:
-            del submission
+        def code(self, run: int) -> tuple[str, bytes]:
+            del run
             return "kernel.py", b""
 
     async with app_on(Empty()).run_test(size=(80, 24)) as pilot:

@@ -315,16 +315,16 @@ async def test_a_board_of_few_rows_has_the_plot_of_its_records_below(size: tuple
 
 async def test_code_is_shown_where_allowed_and_refused_in_words_elsewhere() -> None:
     class WithCode(FakeBoard):
-        def code(self, submission: int) -> tuple[str, bytes]:
-            if submission != 19:
-                raise Refused(f"submission {submission} is not yours", hint="Ask its author.")
+        def code(self, run: int) -> tuple[str, bytes]:
+            if run != 39:
+                raise Refused(f"run {run} is not yours", hint="Ask its author.")
             return "ada.py", b"import torch\n\x1b[31mred\xff = 1\n"
 
     async with app_on(WithCode()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "v")
         assert isinstance(pilot.app.screen, CodeScreen)
-        assert "submission 17 is not yours" in text_of(pilot.app)
+        assert "run 34 is not yours" in text_of(pilot.app)
         await press(pilot, "escape", "u", "v")
         assert "import torch" in text_of(pilot.app)
         assert "\x1b" not in text_of(pilot.app)

@@ -262,7 +262,7 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
         assert "█ 67 %" in run_line(app, 4), "the speed relative to the best save"
         await until(pilot, lambda: "Run 5: changes since the previous save" in text_of(app))
         await press(pilot, "down")
-        await until(pilot, lambda: "--- 3/submission.py" in text_of(app) and "+# submission 4" in text_of(app))
+        await until(pilot, lambda: "--- run-3/submission.py" in text_of(app) and "+# run 4" in text_of(app))
         await until(pilot, lambda: len(rung) == len(times))
         assert not app._notifications, "the screen shows the ends"
         await pilot.press("M")
@@ -1146,7 +1146,7 @@ async def test_a_wide_form_has_the_description_of_the_task_until_it_has_a_file(k
 
 
 async def test_a_huge_form_says_how_the_file_differs_from_the_last_run_or_why_that_is_unknown(kernel: Path) -> None:
-    _, last = FakeBoard().submissions.code(RUNS[0].submission)
+    _, last = FakeBoard().submissions.code(RUNS[0].id)
     failing = FakeBoard(failures={"code": InputError("the file is gone.")})
     for board, data, words in (
         (FakeBoard(), b"# new\n" + last, f"changes since run {RUNS[0].id}"),

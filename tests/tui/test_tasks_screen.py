@@ -289,7 +289,7 @@ async def test_the_keys_of_a_task_take_the_file_of_its_latest_run_before_the_sta
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
     board = board_with_code()
     latest = run(7, RunState.FINISHED, gpu="A100", mode=Mode.BENCHMARK, verdict=Verdict.WRONG_VALUE)
-    name, code = board.code(latest.submission)
+    name, code = board.code(latest.id)
     Path(name).write_bytes(code)
     board.known_runs = [replace(latest, file_name=name, code_sha256=hashlib.sha256(code).hexdigest())]
     async with app_on(board).run_test(size=(80, 24)) as pilot:

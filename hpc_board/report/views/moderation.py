@@ -116,7 +116,9 @@ class DecisionView(View, frozen=True):
 class CodeFileView(View, frozen=True):
     """A file of a near copy."""
 
-    ATTRIBUTES: ClassVar = {"submission": "id"}
+    ATTRIBUTES: ClassVar = {"run": "id", "submitted_at": "created_at"}
+    run: int
+    """a run of the file"""
     submission: int
     """the first submission of the file by its user"""
     user: str

@@ -435,9 +435,9 @@ class SubmissionView(View, frozen=True):
 
 
 class CodeView(View, frozen=True):
-    """The file of a submission."""
+    """The file of a run."""
 
-    submission: int
+    run: int
     file_name: str
     text: str
     """its text, unchanged"""

@@ -508,7 +508,8 @@ class AdminScreen(RunScreen):
             case Decision(kind=kind, subject=subject) if kind == BOARD:
                 self._turn_to("boards", subject)
             case Decision(kind=kind, subject=subject) if kind == SUBMISSION and subject.isdecimal():
-                self.post_message(Open(targets.Code(int(subject))))
+                read = partial(self.board.runs.list, everyone=True, submission=int(subject), limit=1)
+                self.ask("file", lambda: targets.Code((run := read()[0]).id, run.task), self.lead_to)
 
     def _turn_to(self, page: str, words: str = "", scope: str = "") -> None:
         """Open a page with its list filtered by these words and a scope."""

@@ -121,7 +121,7 @@ class BoardScreen(Screen[None]):
     runner_rules: var[RunnerRules | None] = var(None)
     """The board's bounds of runners, once they are known."""
     marked: var[int | None] = var(None)
-    """The submission that is marked for a comparison."""
+    """The run that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
     """The start of a query to the schedulers that has no answer yet."""
     is_opening: var[bool] = var(False)
@@ -438,7 +438,7 @@ class BoardScreen(Screen[None]):
         """Open the user's editor with the file of a run, and then the form with it."""
 
         def question() -> targets.Edit:
-            name, code = self.board.submissions.code(run.submission)
+            name, code = self.board.submissions.code(run.id)
             # Without an editor, no copy is written.
             if not editor.is_found(os.environ):
                 return targets.Edit(Path(name))

@@ -113,7 +113,7 @@ class ClusterScreen(RunScreen):
             target=lambda run: targets.Report(run.id),
             cells=lambda run: cells(Line(run, now=self.now(), reader=self.board.user)),
             nothing=lambda: "No runs in flight.",
-            submission=lambda run: run.submission,
+            run=lambda run: run.id,
             title="In flight",
         )
         yield ListPane(kind, id="gpu-list", grid_id="gpus")

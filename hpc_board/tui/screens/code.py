@@ -1,4 +1,4 @@
-"""The file of a submission."""
+"""The file of a run."""
 
 from functools import partial
 from typing import ClassVar
@@ -30,24 +30,24 @@ class CodeScreen(BoardScreen):
 
     def __init__(self, board: Board, now: Clock, target: targets.Code) -> None:
         super().__init__(board, now, target)
-        self._submission = target.submission
+        self._run = target.run
         self._task_name = target.task
 
     def compose_body(self) -> ComposeResult:
         yield SourceView("File", view="code")
 
     def begin(self) -> None:
-        self.show_place(f"Submission {self._submission}")
+        self.show_place(f"File of run {self._run}")
         self.view.say("Loading the file …")
         self.view.view.focus()
 
         def refuse(_: BoardError) -> None:
             self.view.say("The file is not shown.")
 
-        self.ask("code", partial(source_of, self.board, self._submission), self._show, failed=refuse)
+        self.ask("code", partial(source_of, self.board, self._run), self._show, failed=refuse)
 
     def action_mark(self) -> None:
-        self.post_message(SideChosen(self._submission, self._task_name))
+        self.post_message(SideChosen(self._run, self._task_name))
 
     def _show(self, source: SourceText) -> None:
         self.view.subject = one_line(source.name)

@@ -1,4 +1,4 @@
-"""The comparison of two submissions: the times of each case on every GPU, and the difference of the files."""
+"""The comparison of two runs: the times of each case on every GPU, and the difference of the files."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,11 +31,11 @@ _EDGES = 2
 
 
 class CompareScreen(RunScreen):
-    """The comparison of an older submission with a newer one: times on every GPU where both have any, and code."""
+    """The comparison of an older run with a newer one: the times of their files, and the difference of these."""
 
     BINDINGS: ClassVar[list[BindingType]] = [binding("panel")]
     HELP: ClassVar[str] = (
-        "Compares the newer submission with the older one, in whatever order they were marked. ± is half the width of "
+        "Compares the newer run with the older one, in whatever order they were marked. ± is half the width of "
         "the 95 % confidence interval; if the interval includes 1x, the difference is within noise. Tab moves between "
         "the times and the unified diff of the files. The keys of a run act on the newer one."
     )
@@ -44,7 +44,7 @@ class CompareScreen(RunScreen):
     code = getters.query_one(SourceView)
 
     run_in_hand: Run | None = None
-    """The run of the newer submission, once it is known."""
+    """The newer run, once it is known."""
 
     def __init__(self, board: Board, now: Clock, target: targets.Compare) -> None:
         super().__init__(board, now, target)
@@ -56,8 +56,8 @@ class CompareScreen(RunScreen):
             yield SourceView("Diff", view="diff")
 
     def begin(self) -> None:
-        self.show_place("Compare", f"submission {self._older} with {self._newer}")
-        self.times.show([Paragraph("Loading both submissions …")])
+        self.show_place("Compare", f"run {self._older} with {self._newer}")
+        self.times.show([Paragraph("Loading the times of both files …")])
         self.code.say("Loading both files …")
         # A short terminal has no room for both.
         (self.times if self.has_class("-short") else self.code.view).focus()

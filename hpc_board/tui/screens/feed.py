@@ -67,7 +67,7 @@ class FeedScreen(RunScreen):
             target=lambda entry: targets.Report(entry.run),
             cells=self._cells,
             details=self._details,
-            submission=lambda entry: entry.submission,
+            run=lambda entry: entry.run,
             nothing=lambda: (
                 f"No changes to the standings{f' of {self._only}' if self._only else ''} yet.\n"
                 "Press s to submit a file in mode ranked."
@@ -107,7 +107,7 @@ class FeedScreen(RunScreen):
     def run_in_hand(self) -> Run | NamedRun | None:
         if (entry := self._selected) is None:
             return None
-        return NamedRun(entry.run, entry.submission, entry.task, entry.gpu, entry.user, entry.submitter)
+        return NamedRun(entry.run, entry.task, entry.gpu, entry.user, entry.submitter)
 
     @property
     def _selected(self) -> FeedEntry | None:

@@ -260,7 +260,7 @@ class ReportScreen(RunScreen):
 
     def _read_code(self) -> None:
         if self._read is not None and self._file is None and not self.is_open("code"):
-            self.ask("code", partial(self._code, self._read.run.submission), self._show_code)
+            self.ask("code", partial(self._code, self._read.run.id), self._show_code)
 
     @property
     def _has_cases(self) -> bool:
@@ -271,9 +271,9 @@ class ReportScreen(RunScreen):
         """Return whether the submitted file is known, or may be read."""
         return self._file is None or bool(self._file.name)
 
-    def _code(self, submission: int) -> SourceText:
+    def _code(self, run: int) -> SourceText:
         try:
-            return source_of(self.board, submission)
+            return source_of(self.board, run)
         except Refused as error:
             return SourceText(f"You may not read this file: {error.message}", "")
 

@@ -29,10 +29,9 @@ ON_A_RUN = ("code", "mark", "copy", "standings", "trend", "edit", "cancel", *_ON
 
 
 class NamedRun(msgspec.Struct, frozen=True):
-    """A passing ranked run as a row of a user or a team names it: its number, submission, board and submitter."""
+    """A passing ranked run as a row of a user or a team names it: its number, board and submitter."""
 
     id: int
-    submission: int
     task: str
     gpu: str
     user: str
@@ -70,7 +69,7 @@ class RunScreen(BoardScreen):
             return False
         if action == "cancel" and (not isinstance(run := self.run_in_hand, Run) or run.state.ended):
             return False
-        if action == "mark" and isinstance(run := self.run_in_hand, Run) and run.submission != self.marked:
+        if action == "mark" and isinstance(run := self.run_in_hand, Run) and run.id != self.marked:
             return run.mode in _TIMED and run.verdict is not None
         return super().check_action(action, parameters)
 
@@ -135,7 +134,7 @@ class RunScreen(BoardScreen):
 
     def action_code(self) -> None:
         if (run := self.run_in_hand) is not None:
-            self.post_message(Open(targets.Code(run.submission, run.task)))
+            self.post_message(Open(targets.Code(run.id, run.task)))
 
     def action_standings(self) -> None:
         self._on_task(self.lead_to, lambda run: targets.Standings(run.task, run.gpu, run.user))
@@ -160,16 +159,16 @@ class RunScreen(BoardScreen):
         self.notify(f"Copied {text}. y again: {following}")
 
     def action_mark(self) -> None:
-        """Mark the submission of the run for a comparison, or unmark it; one without times is refused."""
+        """Mark the run for a comparison, or unmark it; one without times is refused."""
         run = self.run_in_hand
-        if not isinstance(run, Run) or run.submission == self.marked or run.verdict is Verdict.PASS:
+        if not isinstance(run, Run) or run.id == self.marked or run.verdict is Verdict.PASS:
             self._mark(run)
         else:
             self.ask("mark", partial(self.board.runs.cases, run.id), partial(self._mark_timed, run))
 
     def _mark(self, run: Run | NamedRun | None) -> None:
         if run is not None:
-            self.post_message(SideChosen(run.submission, run.task))
+            self.post_message(SideChosen(run.id, run.task))
 
     def _mark_timed(self, run: Run, cases: Sequence[Case]) -> None:
         """Mark a run that did not pass if some benchmark was timed before."""

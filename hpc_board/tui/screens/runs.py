@@ -82,7 +82,7 @@ class RunsScreen(RunScreen):
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
             nothing=self._nothing,
-            submission=lambda line: line.run.submission,
+            run=lambda line: line.run.id,
             title="Runs",
             heading=lambda line: f"Run {line.run.id}",
         )
@@ -267,7 +267,7 @@ class RunsScreen(RunScreen):
         word, tone = state(run)
         head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, self.now()), Tone.MUTED))
         lines = [
-            ("Marked", _CHOSEN if run.submission == self.marked else ""),
+            ("Marked", _CHOSEN if run.id == self.marked else ""),
             ("Now", step_text(step) if step else ""),
             ("Reason", why(run)),
             ("Note", run.note),

@@ -216,14 +216,14 @@ class StandingsScreen(RunScreen):
         if line is None or gpu is None:
             return None
         number = line.id if isinstance(line, Run) else line.run
-        if number is None or line.submission is None:
+        if number is None:
             return None
         user = submitter = self.board.user
         if isinstance(line, Standing):
             user, submitter = line.user, line.submitter
         elif isinstance(line, Mark) and line.kind is MarkKind.LATE:
             user = submitter = line.name
-        return NamedRun(number, line.submission, self._task_name, gpu, user, submitter)
+        return NamedRun(number, self._task_name, gpu, user, submitter)
 
     @property
     def _beside(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
 from hpc_board.board import Board
-from hpc_board.board.code_diff import LINES_MAX, text_diff
+from hpc_board.board.code_diff import LINES_MAX, head_of, text_diff
 from hpc_board.domain.budget import default_budget, left_text
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Preview, SubmissionRequest
@@ -32,7 +32,7 @@ from hpc_board.errors import BoardError
 from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode, Task
-from hpc_board.model.text import one_line, printable
+from hpc_board.model.text import printable
 from hpc_board.report.formatting import count_text
 from hpc_board.report.run_words import start_text
 from hpc_board.runs.drafts import header, read_source
@@ -706,8 +706,8 @@ class SubmitScreen(BoardScreen):
         title = source.file_name
         if last is None:
             return SourceText(source.text, title, title)
-        name, before = self.board.submissions.code(last.submission)
-        older, newer = (f"{last.submission}/{one_line(name)}", before), (title, source.data)
+        name, before = self.board.submissions.code(last.id)
+        older, newer = (head_of(last.id, name), before), (title, source.data)
         if before == source.data:
             return SourceText(source.text, title, f"{title}: as in run {last.id}")
         changes = text_diff(older, newer, LINES_MAX)

@@ -77,7 +77,7 @@ class TrendScreen(RunScreen):
             target=lambda each: targets.Report(each.run.run),
             cells=_cells,
             nothing=lambda: NO_RUNS,
-            submission=lambda each: each.run.submission,
+            run=lambda each: each.run.run,
             title=f"{task} on {gpu}: {self._whose}",
         )
         yield Static(id="plot", classes="panel", markup=False)
@@ -110,7 +110,7 @@ class TrendScreen(RunScreen):
         if listed is None:
             return None
         run = listed.run
-        return NamedRun(run.run, run.submission, *self._board_of, self._whose, run.submitter)
+        return NamedRun(run.run, *self._board_of, self._whose, run.submitter)
 
     def _show(self, read: tuple[Page, tuple[Record, ...]]) -> None:
         if read == self._read:

@@ -74,7 +74,7 @@ class UserScreen(RunScreen):
             key=lambda rank: f"{rank.task} {rank.gpu} {rank.row.entrant}",
             cells=self._rank_cells,
             nothing=lambda: "No rank yet.",
-            submission=lambda rank: rank.row.submission,
+            run=lambda rank: rank.row.run,
             title="Ranks",
         )
         columns = EVERYONE if self._whose.startswith(GROUP) else OWN
@@ -84,7 +84,7 @@ class UserScreen(RunScreen):
             target=lambda run: targets.Report(run.id),
             cells=lambda run: cells(Line(run, now=self.now())),
             nothing=lambda: "No runs yet.",
-            submission=lambda run: run.submission,
+            run=lambda run: run.id,
             title="Newest runs",
         )
         yield Static(toned("Loading the ranks …", Tone.MUTED), id="summary", markup=False)
@@ -124,7 +124,7 @@ class UserScreen(RunScreen):
         if rank is None:
             return None
         row = rank.row
-        return NamedRun(row.run, row.submission, rank.task, rank.gpu, row.user, row.submitter)
+        return NamedRun(row.run, rank.task, rank.gpu, row.user, row.submitter)
 
     def _show(self, page: UserPage) -> None:
         words = [count_text(len(page.ranks), "rank"), count_text(page.records, "record")]

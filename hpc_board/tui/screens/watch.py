@@ -160,7 +160,7 @@ class WatchScreen(RunScreen):
                 key=lambda run: str(run.id),
                 target=lambda run: targets.Report(run.id),
                 cells=self._cells,
-                submission=lambda run: run.submission,
+                run=lambda run: run.id,
                 title="Runs",
             )
             yield ListPane(kind, id="sent-list", grid_id="sent").data_bind(BoardScreen.marked)
@@ -344,8 +344,8 @@ class WatchScreen(RunScreen):
         run = self.pane.selected
         if run is None or not self.has_class("-huge"):
             return
-        earlier = [each.submission for each in self._runs if each.submission < run.submission]
-        compared = (*([max(earlier)] if earlier else []), run.submission)
+        earlier = [each.id for each in self._runs if each.submission < run.submission]
+        compared = (*([max(earlier)] if earlier else []), run.id)
         if compared != self._compared:
             self._compared = compared
             self.ask("change", partial(self._change, run, *compared[:-1]), self.change.show_source)
@@ -353,8 +353,8 @@ class WatchScreen(RunScreen):
     def _change(self, run: Run, *earlier: int) -> SourceText:
         """Return the diff to the file of an earlier save, or the first file."""
         if not earlier:
-            return source_of(self.board, run.submission)
-        found = code_diff(self.board.submissions, earlier[0], run.submission)
+            return source_of(self.board, run.id)
+        found = code_diff(self.board.submissions, earlier[0], run.id)
         return SourceText(found.text or found.remark, "change.diff", f"Run {run.id}: changes since the previous save")
 
     def _show_watched(self) -> None:

@@ -64,7 +64,7 @@ class BoardPane(ListPane[Standing]):
             _columns([]),
             key=lambda row: str(row.run),
             filter_words="search users and files; after Enter, n and N step through the matches",
-            submission=lambda row: row.submission,
+            run=lambda row: row.run,
             nothing=self._nothing,
             title=gpu,
         )

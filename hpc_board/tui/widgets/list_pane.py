@@ -53,7 +53,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
       item that the filter of a list without pages searches.
     - `target` returns the target that Enter on an item opens; a list without it posts `Chosen` if it `opens` items.
     - `nothing` returns the text of an empty list.
-    - `submission` returns the number of an item's submission, for the sign of the marked one.
+    - `run` returns the number of an item's run, for the sign of the marked one.
     - `title` is the title of the table's panel, beside which the list counts; `heading` that of the item's panel.
     - `cells` returns the cells of an item by column, for columns that have no function of their own.
     - A list whose columns sort is sorted by the first of them until the user chooses another one.
@@ -71,7 +71,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     filter_words: str = ""
     searched: Callable[[T], str] = str
     nothing: Callable[[], str] = str
-    submission: Callable[[Any], int | None] | None = None
+    run: Callable[[Any], int] | None = None
     title: str = ""
     heading: Callable[[T], str] | None = None
 
@@ -84,7 +84,7 @@ class ListPane(Vertical, Generic[T]):
     """
 
     marked: var[int | None] = var(None)
-    """The submission that is marked for a comparison."""
+    """The run that is marked for a comparison."""
 
     grid = getters.query_one(Grid)
 
@@ -437,8 +437,8 @@ class ListPane(Vertical, Generic[T]):
         self.grid.show((self._signed(key, row, marked) for key, row in self._rows.items()), select=select)
 
     def _signed(self, key: str, row: Row, marked: int | None) -> Row:
-        submission = self._kind.submission
-        is_marked = marked is not None and submission is not None and submission(self._items[key]) == marked
+        run = self._kind.run
+        is_marked = marked is not None and run is not None and run(self._items[key]) == marked
         sign = SELECTED if key in self._chosen else MARKED if is_marked else ""
         return row if row.sign == sign else replace(row, sign=sign)
 

@@ -289,9 +289,9 @@ class SourceText(msgspec.Struct, frozen=True):
     title: str = ""
 
 
-def source_of(board: Board, submission: int) -> SourceText:
-    """Return the file of a submission with its name as title."""
-    name, data = board.submissions.code(submission)
+def source_of(board: Board, run: int) -> SourceText:
+    """Return the file of a run with its name as title."""
+    name, data = board.submissions.code(run)
     return SourceText(data.decode(errors="replace"), name, name)
 
 

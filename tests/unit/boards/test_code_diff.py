@@ -14,8 +14,8 @@ from tests.unit.recorded import SETTINGS, Recorded, call, read, result_of, timed
 OLD = b"import torch\n#\n#\ndef custom_kernel(data):\n    return data[0] + data[1]\n"
 NEW = OLD.replace(b"data[0] + data[1]", b"torch.add(*data)")
 DIFF = """\
---- submission-1/kernel.py
-+++ submission-2/kernel.py
+--- run-1/kernel.py
++++ run-2/kernel.py
 @@ -2,4 +2,4 @@
  #
  #

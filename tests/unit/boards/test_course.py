@@ -171,7 +171,8 @@ def test_a_tutor_finds_near_copies_on_an_own_board_as_a_table_json_and_csv(cours
 
     assert table[1].split()[:4] == ["week1", "1.00", "1", "s04"]
     assert (pair["older"]["user"], pair["newer"]["user"], pair["share"]) == ("s04", "s02", 1)
-    assert (row["older_submission"], row["newer_submission"], row["newer_user"]) == ("1", "2", "s02")
+    assert (row["older_run"], row["newer_run"], row["newer_user"]) == ("1", "2", "s02")
+    assert [pair[side]["run"] for side in ("older", "newer")] == [1, 2]
     assert (table[0].split()[:2], row["fingerprints"]) == (["TASK", "SHARE"], str(pair["fingerprints"]))
     assert call(course, "tutor", "admin", "copies", "--task", "week2").stdout == "No near copies.\n"
     assert "invalid share 80." in call(course, "tutor", "admin", "copies", "--share", "80").stderr

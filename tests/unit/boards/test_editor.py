@@ -903,8 +903,8 @@ def test_a_closed_board_is_unknown_to_whoever_is_not_in_it(place: Recorded) -> N
         mallory.standings.of_user("eve")
     with pytest.raises(InputError, match=f"there is no run {run.id}"):
         mallory.runs.get(run.id)
-    with pytest.raises(InputError, match=f"there is no submission {run.submission}"):
-        mallory.submissions.code(run.submission)
+    with pytest.raises(InputError, match=f"there is no run {run.id}"):
+        mallory.submissions.code(run.id)
 
 
 def test_nothing_of_a_run_is_told_to_whoever_may_not_see_it(place: Recorded) -> None:
@@ -981,12 +981,12 @@ def test_code_is_shown_to_others_after_the_deadline_if_the_terms_say_so() -> Non
 
 def test_a_board_says_whether_code_is_shown(place: Recorded) -> None:
     made(place, "echo", "--deadline", "+1d", "--show-code")
-    submission = str(passed(place, of(place).tasks.get("echo"), "bob", at=datetime.now(UTC)).submission)
-    assert call(place, "code", submission, user="eve").exit_code == 5
+    run = str(passed(place, of(place).tasks.get("echo"), "bob", at=datetime.now(UTC)).id)
+    assert call(place, "code", run, user="eve").exit_code == 5
     ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
-    assert call(place, "code", submission, user="eve").stdout == "pass"
+    assert call(place, "code", run, user="eve").stdout == "pass"
     ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC)))
-    assert call(place, "code", submission, user="eve").exit_code == 5
+    assert call(place, "code", run, user="eve").exit_code == 5
 
 
 def test_a_submission_that_an_admin_sends_again_is_shown_only_if_the_first_one_is(place: Recorded) -> None:

@@ -580,7 +580,7 @@ def test_the_owner_sees_who_removed_a_run_and_why(board: Recorded) -> None:
     assert "removed" not in json.loads(call(board, "ada", "show", "vectoradd_py", "--json").stdout)["boards"][0]
     told = json.loads(call(board, "ada", "run", str(run.id), "--json").stdout)
     assert (told["rank"], told["removed"]["by"], told["removed"]["reason"]) == (None, ADMIN, "returns a cached answer")
-    assert call(board, "ada", "compare", str(run.submission), str(other.submission)).exit_code == 0
+    assert call(board, "ada", "compare", str(run.id), str(other.id)).exit_code == 0
 
 
 def test_removals_are_done_all_or_none(board: Recorded) -> None:
@@ -791,9 +791,9 @@ def test_who_may_read_a_submission() -> None:
 
 def test_admins_read_every_file_and_participants_their_own(board: Recorded) -> None:
     run = timed(board, "ada", 1e-6)
-    assert call(board, "ada", "code", str(run.submission)).exit_code == 0
-    assert call(board, ADMIN, "code", str(run.submission)).exit_code == 0
-    refused = call(board, "bob", "code", str(run.submission))
+    assert call(board, "ada", "code", str(run.id)).exit_code == 0
+    assert call(board, ADMIN, "code", str(run.id)).exit_code == 0
+    refused = call(board, "bob", "code", str(run.id))
     assert (refused.exit_code, "the owner is ada, not bob" in refused.stderr) == (5, True)
 
 

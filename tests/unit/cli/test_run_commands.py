@@ -1,6 +1,7 @@
 """The output of `run`, `runs` and `code`: the note of a run, its outcome, and its own output."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,15 +124,12 @@ def add_on_two_gpus(board: Recorded, user: str) -> None:
     )
 
 
-def test_code_takes_the_number_of_a_run_or_by_a_flag_of_a_submission(board: Recorded) -> None:
+def test_code_takes_the_number_of_a_run(board: Recorded, tmp_path: Path) -> None:
     add_on_two_gpus(board, board.board.user)
-    for argv in (("2",), ("--submission", "1")):
-        done = call(board, "code", *argv)
-        assert (done.stdout, done.stderr) == (KERNEL, "--- kernel.py of submission 1 ---\n")
-    done = call(board, "code", "--submission", "2")
-    assert done.exit_code == 2
-    assert "there is no submission 2" in done.stderr
-    assert "`hpc-board run ID` shows the submission of one." in " ".join(done.stderr.split())
+    done = call(board, "code", "2")
+    assert (done.stdout, done.stderr) == (KERNEL, "")
+    done = call(board, "code", "2", "-o", tmp_path / "k.py")
+    assert done.stderr == f"kernel.py of run 2 written to {tmp_path / 'k.py'}.\n"
 
 
 def test_runs_are_narrowed_by_gpu_mode_and_state(board: Recorded) -> None:

@@ -372,7 +372,7 @@ def add(board: Recorded, *medians_ns: float, gpu: str = "CPU", verdict: Verdict 
 
 def test_two_submissions_are_compared_on_each_gpu_that_both_ran_on(board: Recorded) -> None:
     one, other = add(board, MS, 1.01 * MS), add(board, 0.5 * MS, 0.51 * MS)
-    done = call(board, "compare", str(one.submission), str(other.submission))
+    done = call(board, "compare", str(one.id), str(other.id))
     assert done.exit_code == 0, done.output
     assert "vectoradd_py on CPU (case: size): run 1 (kernel.py by " in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("0 ")]
@@ -382,7 +382,7 @@ def test_two_submissions_are_compared_on_each_gpu_that_both_ran_on(board: Record
 
 def test_a_comparison_as_json_has_the_bounds(board: Recorded) -> None:
     one, other = add(board, MS, 1.01 * MS), add(board, 0.5 * MS, 0.51 * MS)
-    done = call(board, "compare", str(one.submission), str(other.submission), "--json")
+    done = call(board, "compare", str(one.id), str(other.id), "--json")
     (found,) = json.loads(done.stdout)["boards"]
     assert (found["gpu"], found["submissions"], found["verdicts"]) == ("CPU", [1, 2], ["pass", "pass"])
     (case_found,) = found["cases"]
@@ -397,7 +397,7 @@ def profiled(board: Recorded, *kernels: Kernel) -> Run:
 def test_two_profiles_are_compared_by_the_numbers_of_each_kernel(board: Recorded) -> None:
     one = profiled(board, Kernel(0, "softmax", 1, 20_000, 0.8, registers=64, spills=0), Kernel(0, "copy", 1, 5000, 0.2))
     other = profiled(board, Kernel(0, "softmax", 1, 15_000, 0.9, registers=128), Kernel(0, "scale", 2, 1000, 0.1))
-    done = call(board, "compare", str(one.submission), str(other.submission))
+    done = call(board, "compare", str(one.id), str(other.id))
     assert done.exit_code == 0, done.output
     assert "No common benchmark case" not in done.stdout
     rows = [line.split() for line in done.stdout.splitlines()]
@@ -405,9 +405,9 @@ def test_two_profiles_are_compared_by_the_numbers_of_each_kernel(board: Recorded
     assert ["case", "1:", "softmax", "registers", "64", "128", "+100", "%"] in rows
     assert ["case", "1:", "softmax", "spill", "instructions", "0", "-"] in rows
     assert ["case", "1:", "scale", "time", "of", "a", "launch", "-", "1.00", "µs"] in rows
-    drawn = call(board, "compare", str(one.submission), str(other.submission), "--plot", "cases.svg")
+    drawn = call(board, "compare", str(one.id), str(other.id), "--plot", "cases.svg")
     assert "no plot: the runs have no common benchmark case" in drawn.stderr
-    done = call(board, "compare", str(one.submission), str(other.submission), "--json")
+    done = call(board, "compare", str(one.id), str(other.id), "--json")
     (found,) = json.loads(done.stdout)["boards"]
     first, second, third = found["kernels"]
     assert first["changes"] == {"duration_ns": -5000, "time_share": pytest.approx(0.1), "registers": 64}
@@ -417,47 +417,46 @@ def test_two_profiles_are_compared_by_the_numbers_of_each_kernel(board: Recorded
 
 def test_the_only_kernel_of_a_case_is_compared_under_any_name(board: Recorded) -> None:
     one, other = profiled(board, Kernel(0, "softmax_v1", 1, 20_000)), profiled(board, Kernel(0, "softmax_v2", 1, 5000))
-    done = call(board, "compare", str(one.submission), str(other.submission))
+    done = call(board, "compare", str(one.id), str(other.id))
     assert "case 1: softmax_v1 / softmax_v2" in done.stdout
 
 
 def test_one_that_did_not_pass_says_so(board: Recorded) -> None:
     one, other = add(board, MS, MS), add(board, MS, MS, verdict=Verdict.TIMING_INCONSISTENT)
-    done = call(board, "compare", str(one.submission), str(other.submission))
+    done = call(board, "compare", str(one.id), str(other.id))
     assert "Run 2 did not pass: inconsistent timing." in done.stdout
 
 
-def test_submissions_without_a_gpu_in_common_have_nothing_to_compare(board: Recorded) -> None:
+def test_files_without_a_gpu_in_common_have_nothing_to_compare(board: Recorded) -> None:
     one, other = add(board, MS, MS), add(board, MS, MS, gpu="H100")
-    done = call(board, "compare", str(one.submission), str(other.submission))
+    done = call(board, "compare", str(one.id), str(other.id))
     assert done.exit_code == 2
-    assert "submission 1 has times on CPU; submission 2 has times on H100" in done.stderr
+    assert "the file of run 1 has times on CPU; the file of run 2 has times on H100" in done.stderr
     untimed = board.add(status_of(RunState.CANCELLED))
-    done = call(board, "compare", str(one.submission), str(untimed.submission))
-    assert "submission 3 has no times (run 3 on CPU, mode ranked: cancelled)" in done.stderr
+    done = call(board, "compare", str(one.id), str(untimed.id))
+    assert "the file of run 3 has no times on CPU (run 3 on CPU, mode ranked: cancelled)" in done.stderr
     failed = board.add(result=result_of(Verdict.WRONG_VALUE))
-    done = call(board, "compare", str(one.submission), str(failed.submission), "--gpu", "cpu")
-    assert "submission 4 has no times on CPU (run 4 on CPU, mode ranked: wrong_value)" in done.stderr
+    done = call(board, "compare", str(one.id), str(failed.id), "--gpu", "cpu")
+    assert "the file of run 4 has no times on CPU (run 4 on CPU, mode ranked: wrong_value)" in done.stderr
 
 
 def test_a_gpu_that_one_of_them_has_no_times_of_is_named(board: Recorded) -> None:
     one, other = add(board, MS, MS), add(board, MS, MS)
-    done = call(board, "compare", str(one.submission), str(other.submission), "--gpu", "h100")
+    done = call(board, "compare", str(one.id), str(other.id), "--gpu", "h100")
     assert done.exit_code == 2
-    assert "submission 1 has no times on H100; submission 2 has no times on H100" in done.stderr
+    assert "the file of run 1 has no times on H100; the file of run 2 has no times on H100" in done.stderr
 
 
-@pytest.mark.parametrize(("flags", "kind"), [((), "run"), (("--submission",), "submission")])
-def test_an_unknown_number_is_an_input_error(board: Recorded, flags: tuple[str, ...], kind: str) -> None:
-    done = call(board, "compare", *flags, str(add(board, MS, MS).id), "77")
+def test_an_unknown_number_is_an_input_error(board: Recorded) -> None:
+    done = call(board, "compare", str(add(board, MS, MS).id), "77")
     assert done.exit_code == 2
-    assert f"there is no {kind} 77" in done.stderr
+    assert "there is no run 77" in done.stderr
 
 
 def test_two_runs_of_one_file_have_nothing_to_compare(board: Recorded) -> None:
     done = call(board, "compare", "1", str(add(board, MS, MS).id))
     assert done.exit_code == 2
-    assert "both are submission 1, which has one file" in done.stderr
+    assert "runs 1 and 1 are of one submission, which has one file" in done.stderr
 
 
 @pytest.mark.parametrize(("value", "digits", "text"), [(137.4, 2, "140"), (1234.0, 3, "1230"), (0.987, 2, "0.99")])
@@ -497,7 +496,7 @@ def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Rec
         ),
         sender=None,
     )
-    done = call(board, "compare", str(one.submission), "2")
+    done = call(board, "compare", str(one.id), "2")
     assert done.exit_code == 2
     assert "for different versions of vectoradd_py" in done.stderr
     assert "`hpc-board runs --all --task vectoradd_py` lists" in " ".join(done.stderr.split())

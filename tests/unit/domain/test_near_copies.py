@@ -9,7 +9,7 @@ import pytest
 
 from hpc_board.domain import near_copies as module
 from hpc_board.domain.near_copies import SHARE, NearCopy, fingerprints, near_copies
-from hpc_board.domain.submission import Submission
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.task import Language, Mode
 
 PY = """
@@ -45,9 +45,10 @@ def custom_kernel(data):
 """
 
 
-def sent(number: int, user: str) -> Submission:
+def sent(number: int, user: str) -> Run:
     at = datetime(2026, 11, 1, tzinfo=UTC)
-    return Submission(number, "add", "v", user, "k.py", "0" * 64, Mode.RANKED, at)
+    of_job = "hb-0", "nonce", "self-run", False, at, Status(RunState.FINISHED, at)
+    return Run(number, number, "add", "v", user, "k.py", "CPU", "here", "", Mode.RANKED, *of_job)
 
 
 def compared(codes: dict[tuple[int, str], str], own: str = "", language: Language = Language.PY) -> list[NearCopy]:

@@ -74,7 +74,7 @@ def test_the_runs_code_and_results_of_another_are_out_of_reach(board: Recorded, 
     run = board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user="daemon")
     waiting = board.add(status_of(RunState.QUEUED), user="daemon")
     with asking(door, "nobody") as other:
-        assert isinstance(refusal(lambda: other.submissions.code(run.submission)), Refused)
+        assert isinstance(refusal(lambda: other.submissions.code(run.id)), Refused)
         assert isinstance(other.runs.cancel_each([waiting.id])[0].error, Refused)
         assert isinstance(refusal(lambda: other.submissions.note(run.submission, "mine")), Refused)
         assert isinstance(refusal(lambda: other.submissions.again(run.id)), Refused)
@@ -82,7 +82,7 @@ def test_the_runs_code_and_results_of_another_are_out_of_reach(board: Recorded, 
         for question in (stranger.runs.get, stranger.runs.whole, stranger.runs.log):
             assert isinstance(refusal(partial(question, run.id)), Refused)
     with asking(door, "daemon") as own:
-        assert own.submissions.code(run.submission) == ("kernel.py", KERNEL.encode())
+        assert own.submissions.code(run.id) == ("kernel.py", KERNEL.encode())
 
 
 @ROOT
