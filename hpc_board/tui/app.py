@@ -744,11 +744,11 @@ class BoardApp(App[None]):
         is_unsaved = before is not None and saved_state(target.file) == before
         if is_unsaved:
             target.file.unlink()
+        removed = f"{target.file} was not changed, and is removed."
         if fault is not None:
-            self._notify_warning(f"{fault.message} {fault.hint}")
+            self._notify_warning(f"{fault.message} {removed if is_unsaved else fault.hint}")
         elif is_unsaved:
-            hint = "An editor that returns at once needs an option, as in `code --wait`."
-            self._notify_warning(f"{target.file} was not changed, and is removed. {hint}")
+            self._notify_warning(f"{removed} An editor that returns at once needs an option, as in `code --wait`.")
         elif not target.watched:
             self._open_submit(targets.Submit(target.task, target.gpus, target.mode, target.file))
 

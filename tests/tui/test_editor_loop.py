@@ -217,8 +217,10 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
         edited.append(file)
         if saves:
             os.utime(file, ns=(0, len(edited)))
+        if fails:
+            raise InputError("the editor vi exited with status 1.", hint="kernel-run7.py may be unchanged.")
 
-    saves = False
+    saves, fails = False, True
     watched = Mode.BENCHMARK if mode in (Mode.BENCHMARK, Mode.RANKED) else Mode.TEST
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VISUAL", "true")
@@ -233,10 +235,17 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
 
         await settled(pilot)
         await press(pilot, "r", "e")
+        (told,) = pilot.app._notifications
+        removed = "kernel-run7.py was not changed, and is removed."
+        assert told.message == f"the editor vi exited with status 1. {removed}"
+        pilot.app.clear_notifications()
+        fails = False
+        edited.clear()
+        await press(pilot, "e")
         assert isinstance(pilot.app.screen, RunsScreen)
         assert (edited, list(tmp_path.iterdir())) == ([copy], [])
         (told,) = pilot.app._notifications
-        assert told.message.startswith("kernel-run7.py was not changed, and is removed.")
+        assert told.message.startswith(removed)
         pilot.app.clear_notifications()
         saves = True
         edited.clear()
