@@ -17,19 +17,25 @@ from hpc_board import tui
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.keys import displayed
 from hpc_board.tui.screens.admin import AdminScreen
+from hpc_board.tui.screens.cluster import ClusterScreen
 from hpc_board.tui.screens.competition import CompetitionScreen
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, HelpScreen, Line
+from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.screens.trend import TrendScreen
+from hpc_board.tui.screens.user import UserScreen
 from hpc_board.tui.verbs import VERBS
+from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.text_pane import TextPane
 from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import FakeBoard
+from tests.tui.test_feed_screen import entries
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,8 +104,44 @@ def test_every_key_of_a_screen_widget_or_dialog_is_that_of_its_verb() -> None:
 def test_a_list_is_filtered_where_rows_disappear_and_searched_elsewhere() -> None:
     words = {place: binding.description for place in places() for key, binding in bound(place) if key == "slash"}
     filtered = {TasksScreen, RunsScreen, AdminScreen, CompetitionScreen}
+    filtered |= {FeedScreen, UserScreen, TrendScreen, ClusterScreen}
     assert {place for place, word in words.items() if word == "Filter"} == filtered
     assert {place for place, word in words.items() if word == "Search"} == {StandingsScreen, ReportScreen, TextPane}
+
+
+@pytest.mark.parametrize(
+    ("way", "words", "left"),
+    [
+        ("f", "record", 2),
+        ("f", "zzz", 0),
+        ("r U", "h100", 1),
+        ("r U tab", "zzz", 0),
+        ("end b u t", "zzz", 0),
+        ("p", "h100", 1),
+        ("r", "zzz", 0),
+    ],
+)
+async def test_every_list_is_filtered_by_words_that_are_no_commands(way: str, words: str, left: int) -> None:
+    board = AdminBoard()
+    board.entries = entries(8)
+    async with app_on(board).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, *way.split())
+        screen, grid = pilot.app.screen, pilot.app.focused
+        assert isinstance(grid, Grid)
+        await press(pilot, "slash", *words, "enter")
+        assert (pilot.app.screen, grid.row_count) == (screen, left)
+        await press(pilot, "escape")
+        assert grid.row_count > left
+
+
+async def test_a_screen_without_a_list_or_a_text_says_so() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s")
+        await go_to(pilot, "GpuList")
+        await press(pilot, "slash")
+        assert [*pilot.app._notifications][-1].message == "/ has no effect here."
 
 
 async def test_the_keys_of_a_run_are_those_of_every_screen_that_names_one_but_lead_nowhere_to_it() -> None:

@@ -521,6 +521,8 @@ class BoardScreen(Screen[None]):
         active = self.active_bindings.get(event.key)
         if active is not None and not active.enabled:
             self.notify(self.reason_against(active.binding.action))
+        elif active is None and event.key == "slash":
+            self.notify("/ has no effect here.")
 
     def action_focus_next(self) -> None:
         self.focus_next()
@@ -575,8 +577,9 @@ class BoardScreen(Screen[None]):
 
     @property
     def _list(self) -> ListPane[Any]:
-        """Return the list that sorts and filters."""
-        return next(pane for pane in self.query(ListPane) if pane.display)
+        """Return the list that sorts and filters: the one with the focus, or else the first."""
+        shown = [pane for pane in self.query(ListPane) if pane.display]
+        return next((pane for pane in shown if pane.has_focus_within), shown[0])
 
     def _find_out(self, subject: str, number: int, question: Callable[[], T]) -> None:
         try:

@@ -76,6 +76,7 @@ class ClusterScreen(RunScreen):
         binding("refresh", "Query the schedulers, at most every poll_seconds", action="ask_again"),
         binding("scope", "Show all users' runs on the selected GPU"),
         HOLD_KEY,
+        binding("filter", "Filter the list with the focus as you type"),
         binding("panel"),
     ]
     HELP: ClassVar[str] = (
@@ -103,6 +104,8 @@ class ClusterScreen(RunScreen):
             cells=self._cells,
             details=self._details,
             scrolls=True,
+            filter_words="words of GPU, partition or cluster: h100",
+            searched=lambda status: f"{status.gpu.name} {status.gpu.partition} {status.gpu.cluster.name}",
             nothing=lambda: "No GPUs yet.\nList them under `gpus` in the settings.",
             title="Cluster",
             heading=lambda status: status.gpu.name,
@@ -112,6 +115,8 @@ class ClusterScreen(RunScreen):
             key=lambda run: str(run.id),
             target=lambda run: targets.Report(run.id),
             cells=lambda run: cells(Line(run, now=self.now(), reader=self.board.user)),
+            filter_words="words of task, GPU, user or file: h100 ada",
+            searched=lambda run: f"{run.id} {run.task} {run.gpu} {run.user} {run.mode} {run.file_name}",
             nothing=lambda: "No runs in flight.",
             run=lambda run: run.id,
             title="In flight",

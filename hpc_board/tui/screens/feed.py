@@ -41,17 +41,23 @@ _WORDS = {
 }
 
 
+_FILTERED_MAX = 1000
+"""The newest entries among which a filter looks, as each update of its list reads all of them."""
+
+
 class FeedScreen(RunScreen):
     """The changes of the standings, newest first; older entries are read while the user scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("scope", "Switch between the selected entry's task and all tasks"),
+        binding("filter"),
     ]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"cancel"})
     HELP: ClassVar[str] = (
         "record: the best time in the standings. podium: a top-three rank. first pass: a user's first pass on the "
         "board. best: a user's personal best. Was is the previous record, or the user's own previous score. "
-        "Ranks are those at the time of the change. Enter opens the run."
+        f"Ranks are those at the time of the change. The filter looks at the newest {_FILTERED_MAX:,} changes. Enter "
+        "opens the run."
     )
 
     pane: getters.query_one[ListPane[FeedEntry]] = getters.query_one(ListPane)
@@ -67,6 +73,7 @@ class FeedScreen(RunScreen):
             target=lambda entry: targets.Report(entry.run),
             cells=self._cells,
             details=self._details,
+            filter_words="words of event, user, task or GPU: record h100",
             run=lambda entry: entry.run,
             nothing=lambda: (
                 f"No changes to the standings{f' of {self._only}' if self._only else ''} yet.\n"
@@ -120,11 +127,14 @@ class FeedScreen(RunScreen):
     def _show_place(self) -> None:
         self.show_place("Feed", self._only or "all tasks")
 
-    def _pages(self, _: str) -> Page[FeedEntry]:
-        task = self._only
+    def _pages(self, words: str) -> Page[FeedEntry]:
+        task, feed = self._only, self.board.standings.feed
 
         def read(offset: int, limit: int) -> tuple[FeedEntry, ...]:
-            return self.board.standings.feed(task=task, offset=offset, limit=limit)
+            if not words:
+                return feed(task=task, offset=offset, limit=limit)
+            newest = feed(task=task, limit=_FILTERED_MAX)
+            return tuple(entry for entry in newest if _matches(entry, words))[offset:][:limit]
 
         return paged(read)
 
@@ -149,3 +159,8 @@ class FeedScreen(RunScreen):
             return Tone.WAITING
         is_noise = entry.news.replaced_s is not None and not entry.beats_record
         return Tone.PLAIN if entry.news.kind is FeedKind.RECORD and is_noise else _WORDS[entry.news.kind][1]
+
+
+def _matches(entry: FeedEntry, words: str) -> bool:
+    text = f"{_WORDS[entry.news.kind][0]} {entry.author} {entry.task} {entry.gpu}".casefold()
+    return all(word in text for word in words.casefold().split())

@@ -6,6 +6,7 @@ import msgspec
 from rich.text import Text
 from textual import events, getters
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.widgets import Static
 
 from hpc_board.board import Board
@@ -18,6 +19,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import log_lines
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -52,6 +54,7 @@ class _Listed(msgspec.Struct, frozen=True):
 class TrendScreen(RunScreen):
     """A user's ranked runs on one board, as a plot and a list."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [binding("filter")]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"trend", "cancel"})
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
@@ -76,6 +79,8 @@ class TrendScreen(RunScreen):
             key=lambda each: str(each.run.run),
             target=lambda each: targets.Report(each.run.run),
             cells=_cells,
+            filter_words="words of any column: a run's number, a date or a file",
+            searched=lambda each: " ".join(each.texts),
             nothing=lambda: NO_RUNS,
             run=lambda each: each.run.run,
             title=f"{task} on {gpu}: {self._whose}",

@@ -20,6 +20,7 @@ from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.report.formatting import count_text, score_text, span_text, speedup_text
 from hpc_board.report.standings import rank_text
 from hpc_board.tui import targets
+from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells
 from hpc_board.tui.screens.base import BoardScreen, Clock
@@ -49,6 +50,7 @@ class UserScreen(RunScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("scope", "Switch between the ranks of the user and those of each entrant"),
+        binding("filter", "Filter the list with the focus as you type"),
         binding("panel"),
     ]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"user"})
@@ -74,6 +76,8 @@ class UserScreen(RunScreen):
             key=lambda rank: f"{rank.task} {rank.gpu} {rank.row.entrant}",
             cells=self._rank_cells,
             nothing=lambda: "No rank yet.",
+            filter_words="words of task, GPU or file: matmul h100",
+            searched=lambda rank: f"{rank.task} {rank.gpu} {rank.row.entrant} {rank.row.file_name}",
             run=lambda rank: rank.row.run,
             title="Ranks",
         )
@@ -84,6 +88,10 @@ class UserScreen(RunScreen):
             target=lambda run: targets.Report(run.id),
             cells=lambda run: cells(Line(run, now=self.now())),
             nothing=lambda: "No runs yet.",
+            filter_words="words of task, GPU, mode, state, note or file: h100 wrong",
+            searched=lambda run: (
+                f"{run.task} {run.gpu} {run.mode} {state(run)[0]} {run.note} {run.file_name} {run.user}"
+            ),
             run=lambda run: run.id,
             title="Newest runs",
         )
