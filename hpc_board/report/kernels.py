@@ -71,7 +71,7 @@ def _case(kernel: Kernel) -> int:
     return kernel.case
 
 
-def loop_lines(loops: Sequence[Loop], remarks: Sequence[Remark], file_name: str) -> Iterator[Block]:
+def loop_lines(loops: Sequence[Loop], remarks: Sequence[Remark], file_name: str) -> Iterator[Paragraph]:
     """Yield one paragraph with a line for each innermost loop of a profiled C++ file, and for each remark on one."""
     file = one_line(file_name)
     lines = [f"{file}:{each.line}: {_loop_text(each)}" for each in loops]

@@ -264,9 +264,14 @@ def _result_blocks(
     yield from _of_tolerance_blocks(result)
     if used := means_text(result.means):
         yield Paragraph(f"{one_line(used)}.")
-    yield from kernel_lines(result.kernels, json_command(run))
+    page = " and on the page Profile of the app" if run.stored else ""
+    yield from kernel_lines(result.kernels, f"{json_command(run)}{page}")
     yield from loop_lines(result.loops, result.remarks, run.file_name)
     yield from finding_lines(result.findings, json_command(run))
+    found = {each.tool for each in result.findings}
+    clean = [tool for tool in str(result.provenance.get("sanitizer", "")).split(", ") if tool and tool not in found]
+    if clean and result.verdict is Verdict.PASS:
+        yield Paragraph(f"{one_line(', '.join(clean))}: no faults.")
     if result.verdict is not Verdict.PASS:
         meaning = verdict_meaning(
             result.verdict,

@@ -9,6 +9,7 @@ import pytest
 from textual import events
 
 from hpc_board.domain.run import Progress, RunState, TimeSoFar
+from hpc_board.model.loops import Remark
 from hpc_board.model.mismatch import Mismatch, Place
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.report.histograms import calls_in_order, histogram
@@ -54,6 +55,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
             assert pilot.app.screen.focused is not None
             assert max(key.region.right for key in footer_keys(pilot.app)) <= size[0]
         assert "Passed: 3 tests and 3 benchmarks." in seen["1"]
+        assert "Note: float4 loads" in seen["1"]
         assert "self-run" not in seen["1"]
         assert "benchmark 1: pass  size: 1024" in seen["2"], "the first one with a time is selected"
         assert ("best: bob, run 34" in seen["2"]) == (size[0] >= 120), "bars of the benchmark"
@@ -286,6 +288,7 @@ async def test_a_slower_run_is_compared_with_your_best_if_it_is_your_own(
         whose = "your" if user == "ada" else "the user's"
         text = " ".join(text_of(pilot.app).split())
         assert f"slower than {whose} best" in text
+        assert ("H100, ranked by bob: pass" in text) == (user == "bob")
 
 
 @pytest.mark.parametrize("users", [1, 2])
@@ -322,12 +325,14 @@ async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() 
 
 async def test_what_the_compiler_and_the_profiler_said_have_pages() -> None:
     profile = Log(f"sm__throughput 83 %\n{HOSTILE}\n{'occupancy is low; ' * 8}end")
-    told = replace(result(RUNS[3]), build=Log("nvcc: warning one\n"), profile=profile)
+    remark = Remark(14, is_vectorized=False, text="not vectorized: control flow in loop")
+    told = replace(result(RUNS[3]), build=Log("nvcc: warning one\n"), profile=profile, remarks=(remark,))
     async with app_on(Telling(told)).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "enter", "4")
         assert "nvcc: warning one" in page(pilot.app)
         await press(pilot, "5")
+        assert "submission.py:14: not vectorized: control flow in loop" in page(pilot.app)
         assert "sm__throughput 83 %" in page(pilot.app)
         assert "[bold red]loud[/]" in page(pilot.app)
         assert "occupancy is low; end" in " ".join(page(pilot.app).split())

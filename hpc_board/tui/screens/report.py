@@ -17,10 +17,12 @@ from hpc_board.board import Board
 from hpc_board.board.standings import leader_of
 from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.errors import Refused
 from hpc_board.model.result import Case
-from hpc_board.model.text import printable
+from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Bars, Facts, Paragraph, Table
+from hpc_board.report.kernels import loop_lines
 from hpc_board.report.logs import nothing_printed, profile_log, run_logs
 from hpc_board.report.plain import BARS_FROM, bar_lines
 from hpc_board.report.rooflines import has_roofline, roofline_report
@@ -228,6 +230,9 @@ class ReportScreen(RunScreen):
             logs = self.printed.is_empty or not self.has_class("-wide")
             run, user = read.run, self.board.user
             first, *rest = read.outcome(user, logs=logs, best=self._best)
+            if notes := [note for note in (run.note, *(each.text for each in run.remarks.notes)) if note]:
+                lines = (f"Note: {one_line(note, NOTE_CHARACTERS_MAX)}" for note in notes)
+                rest = [Paragraph("\n".join(lines)), *rest]
             if run.user == user and is_ready_to_rank(run):
                 rest = [Paragraph(_NEXT_RANKED), *rest]
             if run.user == user and canceller(run) == user:
@@ -241,16 +246,18 @@ class ReportScreen(RunScreen):
             self.blocks.show((first, *rest))
 
     def _show_profile(self) -> None:
-        """Show the profile below bars, its long lines wrapped: they are names of kernels and advice."""
+        """Show the profile below loops and bars, its long lines wrapped: they are names of kernels and advice."""
         if (read := self._read) is not None and read.result is not None:
             width = max(_PROFILE_CELLS_MIN, self.size.width - _PROFILE_SIDES)
             wrap = partial(textwrap.fill, width=width, subsequent_indent="    ", break_on_hyphens=False)
             lines: list[str] = []
-            for block in profile_log(read.result):
+            result = read.result
+            for block in (*loop_lines(result.loops, result.remarks, read.run.file_name), *profile_log(result)):
                 if isinstance(block, Bars):
                     lines += [*(line for line, _ in bar_lines(block, width)), ""]
                 else:
                     lines += (wrap(line) if len(line) > width else line for line in block.text.split("\n"))
+                    lines += [""] * isinstance(block, Paragraph)
             self.profile.show("\n".join(lines), nothing="", growing=False)
 
     def _show_roof(self) -> None:
@@ -330,7 +337,8 @@ class ReportScreen(RunScreen):
     def _show_headline(self, read: RunRead) -> None:
         run = read.run
         word, tone = state(run)
-        what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
+        whose = "" if run.user == self.board.user else f" by {run.author}"
+        what = toned(f"{run.task} on {run.gpu}, {run.mode}{whose}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
         placing = read.placing
         place = " first place " if placing is not None and placing.rank == 1 and placing.users > 1 else " "

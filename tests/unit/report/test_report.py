@@ -95,7 +95,7 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
         "case 2, kernel_0: 1.00 µs, 1,024 spill instructions",
         "case 2, kernel_1: 1.00 µs, 1,024 spill instructions",
     ]
-    assert "4 more kernels in `hpc-board run 12 --json`" in lines
+    assert "4 more kernels in `hpc-board run 12 --json` and on the page Profile of the app" in lines
     function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
     assert "\nmemcpy: 50 % of the time\nothers: 50 % of the time\n" in text_of(run_report(finished(function), function))
 
@@ -155,6 +155,10 @@ def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> 
     assert "2 more faults in `hpc-board run 12 --json`" in text
     assert "A tool of mode sanitize found faulty accesses." in text
     assert text.index("racecheck") < text.index("========= COMPUTE-SANITIZER")
+    ran = {"sanitizer": "memcheck, racecheck, synccheck"}
+    warned = replace(result_of(Verdict.PASS), findings=(hazard,), provenance=ran)
+    assert "\nmemcheck, synccheck: no faults.\n" in text_of(run_report(finished(warned), warned))
+    assert "no faults" not in text_of(run_report(finished(result), replace(result, provenance=ran)))
     crash = result_of(Verdict.CRASH, message="the process is gone: ld found: nothing")
     assert "A tool of mode sanitize" not in text_of(run_report(finished(crash), crash))
 
