@@ -314,12 +314,24 @@ def _ratio_text(ratio: float) -> str:
 
 def _raised_at(run: Run, result: Result) -> str:
     """Return the place in the run's file of the exception that it reports, "kernel.py:9: "; empty without one."""
+    line = _raised_line(run, result)
+    return f"{one_line(run.file_name)}:{line}: " if line else ""
+
+
+def _raised_line(run: Run, result: Result) -> str:
     file = re.escape(one_line(run.file_name))
     failed = next((case.message for case in result.cases if case.verdict is result.verdict), "")
     for text in (result.message, failed):
-        if lines := re.findall(rf'^  File "{file}", line (\d+)', text, re.MULTILINE):
-            return f"{one_line(run.file_name)}:{lines[-1]}: "
+        if lines := re.findall(rf'^  File "{file}", line (\d{{1,7}})', text, re.MULTILINE):
+            return str(lines[-1])
     return ""
+
+
+def faulty_line(run: Run, result: Result) -> str:
+    """Return the line of the run's file that raised its exception or has the first compiler error; empty if unknown."""
+    place = rf"(?:^|[\s/]){re.escape(run.file_name)}[:(](\d{{1,7}})\b.{{0,200}}\berror\b"
+    error = re.search(place, result.build.text, re.MULTILINE)
+    return _raised_line(run, result) or (error[1] if error else "")
 
 
 def _reproduction_note(run: Run, result: Result) -> str:

@@ -736,7 +736,7 @@ class BoardApp(App[None]):
         try:
             with self.suspend():
                 try:
-                    editor.edit(target.file, os.environ)
+                    editor.edit(target.file, os.environ, target.line)
                 except InputError as error:
                     fault = error
         except SuspendNotSupported:

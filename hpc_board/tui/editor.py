@@ -11,6 +11,8 @@ from pathlib import Path
 from hpc_board.errors import InputError
 
 _DEFAULT = "vi"
+_PLUS_EDITORS = ("vi", "vim", "nvim", "nano", "emacs", "micro", "hx", "helix", "kak")
+"""The editors that begin at line 25 with the argument +25."""
 
 
 def command(environ: Mapping[str, str]) -> list[str]:
@@ -34,8 +36,8 @@ def is_found(environ: Mapping[str, str]) -> bool:
         return False
 
 
-def edit(file: Path, environ: Mapping[str, str]) -> None:
-    """Run the user's editor on `file` in the terminal, and wait for its end.
+def edit(file: Path, environ: Mapping[str, str], line: str = "") -> None:
+    """Run the user's editor on `file` in the terminal, at a `line` if it is a known editor, and wait for its end.
 
     Raises:
         InputError: the editor does not start, or fails.
@@ -43,13 +45,22 @@ def edit(file: Path, environ: Mapping[str, str]) -> None:
     words = command(environ)
     try:
         with _interrupts_for_the_editor():
-            status = subprocess.run([*words, str(file.absolute())], check=False).returncode
+            status = subprocess.run(
+                [*words, *_at(Path(words[0]).name, str(file.absolute()), line)], check=False
+            ).returncode
     except OSError as error:
         raise InputError(
             f"the editor {words[0]} does not start: {error.strerror or error}.", hint="Set VISUAL or EDITOR."
         ) from error
     if status:
         raise InputError(f"the editor {words[0]} exited with status {status}.", hint=f"{file} may be unchanged.")
+
+
+def _at(name: str, file: str, line: str) -> list[str]:
+    """Return the arguments with which the editor of this name opens a file, at a line if there is one."""
+    if line and name == "code":
+        return ["-g", f"{file}:{line}"]
+    return [f"+{line}", file] if line and name in _PLUS_EDITORS else [file]
 
 
 @contextmanager

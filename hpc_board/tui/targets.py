@@ -49,6 +49,8 @@ class Edit(Target, frozen=True):
     """True if the watch of the file goes on afterwards, in the place of the form."""
     is_copy: bool = False
     """True for a copy of a run's file that was made for the editor, and is removed unless it is saved there."""
+    line: str = ""
+    """The line to begin at, if it is known."""
 
 
 class Watch(Target, frozen=True):

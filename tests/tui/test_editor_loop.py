@@ -197,6 +197,18 @@ async def test_the_file_of_a_run_is_that_of_its_board_and_of_the_current_folder(
     assert await file_from(tmp_path / "elsewhere", Path("/boards/three")) == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "expected"),
+    [("vim", "25", "+25 {}"), ("code", "25", "-g {}:25"), ("other", "25", "{}"), ("vim", "", "{}")],
+)
+def test_a_known_editor_begins_at_the_line(tmp_path: Path, name: str, line: str, expected: str) -> None:
+    program, file = tmp_path / name, tmp_path / "k.cpp"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\n')
+    program.chmod(0o755)
+    editor.edit(file, {"VISUAL": str(program)}, line)
+    assert (tmp_path / "arguments").read_text() == f"{expected.format(file)}\n"
+
+
 def test_an_editor_with_an_open_quote_is_refused() -> None:
     with pytest.raises(InputError, match="invalid editor"):
         editor.command({"EDITOR": "vi 'a"})
@@ -213,7 +225,7 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
 
     edited: list[Path] = []
 
-    def edit(file: Path, _: object) -> None:
+    def edit(file: Path, *_: object) -> None:
         edited.append(file)
         if saves:
             os.utime(file, ns=(0, len(edited)))

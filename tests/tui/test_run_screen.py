@@ -463,12 +463,16 @@ class WithCode(FakeBoard):
         del run
         return "kernel.py", b"import torch"
 
+    def result(self, run: int) -> Result | None:
+        told = super().result(run)
+        return told and replace(told, build=Log("submission.py:25:5: error: x\n"))
+
 
 async def test_one_key_leads_from_a_failed_case_to_the_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    edited: list[tuple[str, bytes]] = []
+    edited: list[tuple[str, bytes, str]] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VISUAL", "true")
-    monkeypatch.setattr(editor, "edit", lambda file, _: edited.append((file.name, file.read_bytes())))
+    monkeypatch.setattr(editor, "edit", lambda file, _, line: edited.append((file.name, file.read_bytes(), line)))
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
     async with app_on(WithCode()).run_test(size=(80, 40)) as pilot:
         await settled(pilot)
@@ -476,7 +480,7 @@ async def test_one_key_leads_from_a_failed_case_to_the_editor(tmp_path: Path, mo
         text = " ".join(page(pilot.app).replace("│", " ").split())
         assert "`hpc-board task test vectoradd --submission run38.py --device cuda` judge it on your machine." in text
         await press(pilot, "e")
-        assert edited == [("kernel-run38.py", b"import torch")]
+        assert edited == [("kernel-run38.py", b"import torch", "25")]
 
 
 async def test_no_copy_of_a_file_is_written_without_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -300,7 +300,7 @@ async def test_a_watched_file_is_edited_and_submitted_without_a_form(
     brisk(monkeypatch)
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
     added = iter(("", "# edited\n"))
-    monkeypatch.setattr(editor, "edit", lambda file, _: file.write_text(f"{file.read_text()}{next(added)}"))
+    monkeypatch.setattr(editor, "edit", lambda file, *_: file.write_text(f"{file.read_text()}{next(added)}"))
     monkeypatch.setattr(watch, "SEND_SECONDS_MIN", 0.0)
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:

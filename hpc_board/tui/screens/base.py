@@ -446,18 +446,25 @@ class BoardScreen(Screen[None]):
             file, is_new = local_files.of_run(run.id, Path(name).name, code, sent)
             # The edited file is found again by the code that the run has.
             remember_sent(self.memory, self.board.address, (file, code))
-            return targets.Edit(file, run.task, (run.gpu,), self._mode_of(run), is_copy=is_new)
+            from hpc_board.report.runs import faulty_line
+
+            result = self.board.runs.whole(run.id).result
+            line = faulty_line(run, result) if result is not None else ""
+            return targets.Edit(file, run.task, (run.gpu,), self._mode_of(run), is_copy=is_new, line=line)
 
         self.ask("edit", question, self.lead_to, whom=THE_FILE)
 
-    def edit_starter_of(self, task: Task, gpus: tuple[str, ...] = (), mode: Mode | None = None) -> None:
+    def edit_starter_of(
+        self, task: Task, gpus: tuple[str, ...] = (), mode: Mode | None = None, file: Path | None = None
+    ) -> None:
         """Open the user's editor with the file for a task, which begins as its starter, and then the form with it."""
+        path = file or local_files.starter_file(self.memory, task)
 
         def question() -> tuple[Path, bool]:
             # Without an editor, no starter is written.
             if not editor.is_found(os.environ):
-                return local_files.starter_file(self.memory, task), False
-            return local_files.of_task(self.memory, task)
+                return path, False
+            return local_files.of_starter(path, local_files.starter_text(task, path.name))
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found

@@ -39,7 +39,15 @@ from hpc_board.report.logs import profile_log
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import outcome, short_specs, state_text, verdict_text, why, why_now
-from hpc_board.report.runs import outcome_line, run_evidence, run_outcome, run_report, run_summary, trial_report
+from hpc_board.report.runs import (
+    faulty_line,
+    outcome_line,
+    run_evidence,
+    run_outcome,
+    run_report,
+    run_summary,
+    trial_report,
+)
 from hpc_board.report.standings import board_report
 from hpc_board.report.tasks import gpus_table
 from hpc_board.report.times import result_advice
@@ -516,6 +524,19 @@ def test_a_crash_in_cpp_leads_to_mode_sanitize() -> None:
         run = replace(finished(result), file_name=file_name, gpu=gpu, emulated=False)
         text = text_of(run_report(run, result))
         assert ("at k.cpp:6 in scale_row" in text, "Submit with `--mode sanitize`" in text) == (True, expected)
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("In file included from k.cpp:3:\nk.h:1:2: error: y\nk.cpp:25:5: error: x\nk.cpp:30:1: error: z", "25"),
+        ("k.cpp(3): error: x", "3"),
+        ("ok.cpp:3:1: error: x", ""),
+    ],
+)
+def test_the_faulty_line_of_a_file_is_that_of_the_first_error_of_the_compiler(log: str, line: str) -> None:
+    result = replace(result_of(Verdict.COMPILE_ERROR), build=Log(log))
+    assert faulty_line(finished(result, file_name="k.cpp"), result) == line
 
 
 def test_a_trial_names_no_run_where_the_rest_of_it_is() -> None:
