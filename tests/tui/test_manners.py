@@ -369,7 +369,7 @@ async def test_without_colours_fields_and_the_open_tab_are_marked(monkeypatch: p
 
         await settled(pilot)
         await press(pilot, "end", "s", "tab")
-        assert has(".py, .cpp, .cu, .cuh or .hip file", "underline")
+        assert has(".py file", "underline")
         assert has("optional", "underline")
         await press(pilot, "escape", "b")
         assert has("H100", "bold")

@@ -1040,6 +1040,10 @@ async def test_the_form_offers_only_the_options_that_a_gpu_of_the_task_has(kerne
             shown = text_of(pilot.app)
             assert words in shown
             assert ("such as time=5" in shown) == (gpus == (local,))
+            pilot.app.screen.query_one("#options").focus()
+            await press(pilot, *"x=5")
+            shown = " ".join(text_of(pilot.app).split())
+            assert ('unknown job option "x=5". Permitted: time=…, retries=…' in shown) == (gpus == (local,))
 
 
 async def test_the_options_field_completes_checks_and_sends_what_the_board_permits(kernel: Path) -> None:

@@ -12,7 +12,7 @@ from hpc_board.domain.run import RunState
 from hpc_board.errors import StorageError
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Language, Mode
 from hpc_board.tui import editor
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
@@ -358,6 +358,29 @@ async def test_an_empty_form_offers_the_starter_and_its_key_edits_it(
         await press(pilot, "backspace", "f4")
         assert pilot.app.screen.query_one(PathInput).value == "vectoradd.py"
         assert (tmp_path / "vectoradd.py").exists()
+
+
+async def test_a_new_name_in_the_form_offers_the_starter_in_its_language_and_the_key_writes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    vectoradd = replace(TASKS[-1], templates={"Python": TEMPLATE, "C++": "third"}, languages=(Language.CPP,))
+    async with app_on(FakeBoard(tasks=(*TASKS[:-1], vectoradd))).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        assert ".cpp file" in text_of(pilot.app)
+        assert ".py" not in text_of(pilot.app).partition("F4 edits")[0]
+        for name in ("no/k.cpp", "k.hip"):
+            await press(pilot, "ctrl+u", *name, "f4")
+            assert "No such file. Check the path for typing errors." in text_of(pilot.app)
+        await press(pilot, "ctrl+u", *"spmv.cpp")
+        assert "No such file. F4 writes the C++ starter to spmv.cpp." in text_of(pilot.app)
+        await press(pilot, "f4")
+        assert pilot.app.screen.query_one(PathInput).value == "spmv.cpp"
+        assert (tmp_path / "spmv.cpp").read_text().endswith("third")
 
 
 async def test_the_starter_is_written_and_never_over_a_file_without_a_question(tmp_path: Path) -> None:

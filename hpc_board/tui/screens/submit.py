@@ -29,9 +29,9 @@ from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.errors import BoardError
-from hpc_board.files import is_file, shown_path
+from hpc_board.files import is_file, is_folder, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
-from hpc_board.model.task import Mode, Task
+from hpc_board.model.task import Language, Mode, Task, Template, language_of
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import count_text
 from hpc_board.report.run_words import start_text
@@ -228,12 +228,14 @@ class SubmitScreen(BoardScreen):
     def action_edit(self, to_field: bool = True) -> None:
         self._finish_file()
         choice, file = self._choice, self._choice.file
+        if (start := self._to_start) is not None:
+            task, starter = start
+            self.post_message(Chosen(choice))
+            self.edit_starter_of(task, choice.gpus, choice.mode, starter)
+            return
         if file is None:
             if (run := self._to_copy) is not None:
                 self.edit_file_of(run)
-            elif (task := self._to_start) is not None:
-                self.post_message(Chosen(choice))
-                self.edit_starter_of(task, choice.gpus, choice.mode)
             else:
                 self._refuse(to_field)
             return
@@ -685,22 +687,22 @@ class SubmitScreen(BoardScreen):
 
     def _show_code(self) -> None:
         """Show the file below the form of a huge screen, with its changes since the last submission, or the starter."""
-        file, task, starts = self._choice.file, self._choice.task, self._to_start
-        has_text = starts is not None or (file is not None and not self._file_fault)
+        file, task, start = self._choice.file, self._choice.task, self._to_start
+        has_text = start is not None or (file is not None and not self._file_fault)
         has_room = self.has_class("-huge", "-high")
         self.set_class(has_text and has_room, "-code")
-        is_read = starts is not None or self._header is not None
+        is_read = start is not None or self._header is not None
         if self.has_class("-code") and is_read and self._read_code != (file, task):
             self._read_code = file, task
-            question = partial(self._code_of, file, task, starts)
+            question = partial(self._code_of, file, task, start)
             self.ask("code", question, self.code.show_source, failed=self._show_no_code, whom=THE_FILE)
 
-    def _code_of(self, file: Path | None, task: str | None, starts: Task | None) -> SourceText:
+    def _code_of(self, file: Path | None, task: str | None, start: tuple[Task, Path] | None) -> SourceText:
         """Return the starter, the file, or its difference to the last submission."""
-        if file is None and starts is not None:
-            name = local_files.starter_file(self.memory, starts).name
-            text = local_files.starter_text(starts, name)
-            return SourceText(text, name, f"{name}: the starter, which F4 edits")
+        if start is not None:
+            name = start[1].name
+            text = local_files.starter_text(start[0], name)
+            return SourceText(text, name, f"{name}: the starter, which F4 {'edits' if file is None else 'writes'}")
         source = read_source(file or Path())
         last = next(iter(self.board.runs.list(task=task, limit=1)), None) if task else None
         title = source.file_name
@@ -764,7 +766,7 @@ class SubmitScreen(BoardScreen):
         # The path is in the field.
         words = error.message.removeprefix(f"{shown_path(file)}: ")
         sentence = error.message if words == error.message else words[:1].upper() + words[1:]
-        return words, f"{sentence} {error.hint}"
+        return words, f"{sentence} {self._file_offer or error.hint}"
 
     @property
     def _fault(self) -> tuple[Widget, str] | None:
@@ -791,11 +793,20 @@ class SubmitScreen(BoardScreen):
         return None
 
     @property
-    def _to_start(self) -> Task | None:
-        """Return the task whose starter an empty field of the file offers, if any."""
-        task = self._tasks.get(self._choice.task or "")
-        is_free = self.path_input.named is None and self._to_copy is None
-        return task if task is not None and task.templates and is_free else None
+    def _to_start(self) -> tuple[Task, Path] | None:
+        """Return the task and the file of the starter that F4 writes: the named file if it is new, or the task's own.
+
+        A file is new if its folder exists, and the task has a starter in its language.
+        """
+        task, file, error = self._tasks.get(self._choice.task or ""), self.path_input.named, self.failure_of("header")
+        if task is None or not task.templates or self._to_copy is not None:
+            return None
+        if file is None:
+            return task, local_files.starter_file(self.memory, task)
+        if file != self._choice.file or error is None or not isinstance(error.__cause__, FileNotFoundError):
+            return None
+        languages = {Template(name).language for name in task.templates}
+        return (task, file) if language_of(file.name) in languages and is_folder(file.parent) else None
 
     @property
     def _to_copy(self) -> Run | None:
@@ -807,9 +818,12 @@ class SubmitScreen(BoardScreen):
     def _file_offer(self) -> str:
         if (run := self._to_copy) is not None:
             return f"{run.file_name} was not found: F4 edits a copy of run {run.id}."
-        if (task := self._to_start) is None:
+        if (start := self._to_start) is None:
             return ""
-        return f"F4 edits the starter, {local_files.starter_file(self.memory, task).name}."
+        file, language = start[1], language_of(start[1].name)
+        if self._choice.file is None or language is None:
+            return f"F4 edits the starter, {file.name}."
+        return f"F4 writes the {Template.of(language)} starter to {file.name}."
 
     def _show_gpus(self) -> None:
         expected = {name: start_text(at, self.now()) for name, at in self._expected.items()}
@@ -834,13 +848,15 @@ class SubmitScreen(BoardScreen):
             # A short terminal has no texts below file and options.
             is_short = self.has_class("-short")
             words = "Correct the options." if fault[0] is self.options_input and not is_short else fault[1]
-            if is_short and self._choice.file is None:
+            if is_short:
                 words = " ".join(filter(None, (words, self._file_offer)))
             text = toned(words, Tone.BAD if self._is_refused else Tone.WAITING)
         else:
             text = toned(self._ready, Tone.GOOD)
         self.status.update(text)
         self._show_file_note()
+        task = self._tasks.get(self._choice.task or "")
+        self.path_input.show_languages(tuple(Language) if task is None else task.accepted)
         faulty = fault[0] if fault is not None and (self._is_refused or self._file_fault) else None
         self._show_description()
         self._show_code()

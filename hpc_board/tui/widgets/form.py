@@ -31,8 +31,9 @@ from hpc_board.domain.job_options import (
     parsed,
 )
 from hpc_board.domain.submission import EXTENSIONS
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.gpu import Gpu, GpuStatus
+from hpc_board.model.task import Language
 from hpc_board.report.formatting import span_text
 from hpc_board.report.tasks import known_count
 from hpc_board.schedulers import Remark, kind_of
@@ -66,9 +67,8 @@ class CompletedInput(Input):
         *,
         value: str,
         id: str,  # noqa: A002 - Textual's name for it
-        placeholder: str = "",
     ) -> None:
-        super().__init__(value, placeholder, suggester=_Completer(complete), compact=True, select_on_focus=False, id=id)
+        super().__init__(value, suggester=_Completer(complete), compact=True, select_on_focus=False, id=id)
 
     def action_complete(self) -> None:
         before = self.value
@@ -82,8 +82,13 @@ class PathInput(CompletedInput):
     """A field for the path of a submission."""
 
     def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(completion, value=value, id=id, placeholder=".py, .cpp, .cu, .cuh or .hip file")
+        super().__init__(completion, value=value, id=id)
         self._offered = value
+
+    def show_languages(self, languages: Iterable[Language]) -> None:
+        """Show the file name extensions of these languages in an empty field."""
+        *others, last = [ending for language in languages for ending in language.extensions]
+        self.placeholder = f"{' or '.join(filter(None, (', '.join(others), last)))} file"
 
     def on_paste(self, event: events.Paste) -> None:
         """Remove the quotes and blanks around a path, as terminals paste a dropped file."""
@@ -207,7 +212,11 @@ class OptionsInput(CompletedInput):
             InputError: they are invalid.
             Refused: the settings do not permit one.
         """
-        found = parsed(self.value)
+        try:
+            found = parsed(self.value)
+        except InputError as error:
+            permitted = ", ".join(f"{name}=…" for name in self._names)
+            raise InputError(error.message, hint=f"Permitted: {permitted or 'none'}") from error
         self.rules.check(found, "this field")
         return found
 
