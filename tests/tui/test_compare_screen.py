@@ -141,9 +141,12 @@ async def test_the_keys_of_a_run_act_on_the_newer_one() -> None:
 
 
 async def test_a_huge_screen_has_bars_of_the_times_beside_all_lines_of_files_that_fit() -> None:
-    async with app_on(Timed()).run_test(size=(200, 60)) as pilot:
+    async with app_on(Timed()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "u", "m", "home", "m")
+        assert "@@ -1,6 +1,6 @@" not in text_of(pilot.app)
+        await pilot.resize_terminal(200, 60)
+        await settled(pilot)
         text = text_of(pilot.app)
         assert "1024  kernel34.py  9.60 µs  █" in text
         assert "@@ -1,6 +1,6 @@" in text

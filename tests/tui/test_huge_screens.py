@@ -4,7 +4,7 @@ import pytest
 
 from hpc_board.errors import Refused
 from tests.tui.driving import app_on, press, settled, text_of
-from tests.tui.fake_board import TASKS, FakeBoard
+from tests.tui.fake_board import RUNS, TASKS, FakeBoard
 from tests.values import replace
 
 _SIZES = pytest.mark.parametrize("size", [(160, 50), (200, 60)])
@@ -52,6 +52,15 @@ async def test_a_list_of_runs_has_a_preview_of_the_selected_one(size: tuple[int,
         await press(pilot, "down")
         assert "Second place" not in text_of(app)
         assert "Failed" in text_of(app)
+
+
+async def test_a_preview_has_the_room_of_a_list_without_reasons() -> None:
+    app = app_on(FakeBoard(runs=[RUNS[2]]))
+    async with app.run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        assert "Std error" in text_of(app)
+        assert "on a wider terminal" not in text_of(app)
 
 
 async def test_a_list_that_is_not_huge_reads_no_run() -> None:

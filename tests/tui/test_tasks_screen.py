@@ -227,6 +227,16 @@ async def test_a_board_that_cannot_tell_the_own_places_says_so_and_shows_the_tas
         assert "vectoradd" in text_of(pilot.app)
 
 
+async def test_the_selected_task_stays_in_sight_on_a_smaller_terminal() -> None:
+    tasks = [replace(TASKS[0], name=f"task{number:02}") for number in range(45)]
+    async with app_on(FakeBoard(tasks=tasks)).run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "G")
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        assert "  task44  " in text_of(pilot.app)
+
+
 async def test_reference_and_starter_are_read_as_text() -> None:
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

@@ -49,6 +49,8 @@ class CompareScreen(RunScreen):
     def __init__(self, board: Board, now: Clock, target: targets.Compare) -> None:
         super().__init__(board, now, target)
         self._older, self._newer = sorted((target.first, target.second))
+        self._room: int | None = None
+        """The lines for the difference of the files, once it has been asked for."""
 
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
@@ -62,8 +64,7 @@ class CompareScreen(RunScreen):
         # A short terminal has no room for both.
         (self.times if self.has_class("-short") else self.code.view).focus()
         self.ask("compare", lambda: self.board.submissions.compare(self._older, self._newer), self._show_times)
-        room = self.size.height - _BESIDE_LINES if self.has_class("-huge") else 0
-        self.ask("code", partial(self._diff, room), self._show_code)
+        self._ask_code()
 
     def settle(self, subject: str) -> None:
         if subject == "compare" and self.has_failed(subject):
@@ -76,6 +77,13 @@ class CompareScreen(RunScreen):
         self.refresh_bindings()
         reports = (comparison_report(each.runs, each.results, each.comparison) for each in found)
         self.times.show([block for report in reports for block in report])
+
+    def _ask_code(self) -> None:
+        """Ask for the difference of both files, unless it is that of the same room."""
+        room = self.size.height - _BESIDE_LINES if self.has_class("-huge") else 0
+        if room != self._room:
+            self._room = room
+            self.ask("code", partial(self._diff, room), self._show_code)
 
     def _diff(self, room: int) -> CodeDiff:
         """Return the difference of both files, with all of their lines if `room` lines are enough for that."""
@@ -90,13 +98,14 @@ class CompareScreen(RunScreen):
         if not found.text:
             self.code.say(found.remark)
             return
-        if found.remark:
-            self.code.border_title = toned(f"Diff: {found.remark}")
+        self.code.border_title = toned(": ".join(filter(None, ("Diff", found.remark))))
         self.code.show_source(SourceText(found.text, "compare.diff"))
         self._share_height()
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
+        if self._room is not None:
+            self._ask_code()
         self.call_after_refresh(self._share_height)
 
     def _share_height(self) -> None:

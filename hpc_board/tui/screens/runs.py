@@ -31,6 +31,12 @@ from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import RunRead, UsualTimes, read_run
 
+_RUN_SHARE_MIN = 0.27
+"""The least share of a huge screen for the run beside the list."""
+
+_EDGES = 2
+"""The cells of a panel's left and right edge."""
+
 _STEPS_MAX = 16
 """The most running runs whose progress is read at a time, as each is a file."""
 
@@ -101,7 +107,13 @@ class RunsScreen(RunScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
+        self._divide()
         self._read_preview()
+
+    def _divide(self) -> None:
+        """Give the run beside the list of a huge screen the width that the columns do not need."""
+        width = max(round(_RUN_SHARE_MIN * self.size.width), self.size.width - self.pane.grid.full_width - _EDGES)
+        self.pane.query_one(".selected").styles.width = width if self.has_class("-huge") else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("select", "sort") and self.is_mounted and self.pane.is_empty:
@@ -293,6 +305,7 @@ class RunsScreen(RunScreen):
         run = self._selected
         if run is None or not self.has_class("-huge"):
             return
+        self._divide()
         if self._preview is None or self._preview.run != run or not run.state.ended:
             question = partial(read_run, self.board, run.id, self._usual_times)
             self.ask("preview", question, self._show_preview, patient=True)

@@ -39,6 +39,9 @@ _FLEXIBLE_MIN = 12
 _BARS_MIN = 72
 """The least width of bars with their texts."""
 
+_WIDE_FROM = 200
+"""The columns of a terminal that is as wide as they are: none is told to become wider."""
+
 _NUMBERS_MIN = 2
 """The number columns that are kept at any width."""
 
@@ -138,7 +141,8 @@ class _FittingTable(msgspec.Struct, frozen=True):
         columns = tuple(self.table.columns[index] for index in kept)
         rows = tuple(tuple(row[index] for index in kept) for row in self.table.rows)
         yield _drawn_table(blocks.Table(columns, rows, tones=self.table.tones))
-        if more := len(self.table.columns) - len(kept):
+        more = len(self.table.columns) - len(kept)
+        if more and options.size.width < _WIDE_FROM:
             yield Text(f"+{count_text(more, 'column')} on a wider terminal", Tone.MUTED.value)
 
     def _kept(self, width: int) -> list[int]:

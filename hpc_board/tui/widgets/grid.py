@@ -176,7 +176,9 @@ class Grid(DataTable[_Line]):
     @property
     def full_width(self) -> int:
         """Return the width at which no column is omitted or cut."""
-        return SIDES + sum(self._wanted(column) + GAP for column in self._all_columns)
+        longest = (self._longest.get(column.key, 0) if column.grows else 0 for column in self._all_columns)
+        widths = map(max, map(self._wanted, self._all_columns), longest)
+        return max(SIDES + sum(width + GAP for width in widths), *(column.from_width for column in self._all_columns))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "select_cursor" and not self._opens:
@@ -248,6 +250,9 @@ class Grid(DataTable[_Line]):
         if (width := self.size.width) and (layout := self._fitting(width)) != self._layout:
             current, self._layout = self.current, layout
             self._fill(current)
+        elif self._next_top is None:
+            # A lower table may have lost the selected row from sight.
+            self.call_after_refresh(lambda: self.move_cursor(row=self.cursor_row))
 
     def _fitting(self, width: int) -> tuple[tuple[Column, int], ...]:
         """Return the columns that fit into `width` cells, and their widths."""
