@@ -243,8 +243,8 @@ async def test_reference_and_starter_are_read_as_text() -> None:
         await press(pilot, "end", "right_square_bracket")
         assert "return data  # [bold]right[/bold]" in text_of(pilot.app)
         await press(pilot, "right_square_bracket")
-        assert "#!POPCORN leaderboard vectoradd" in text_of(pilot.app)
-        assert "Template for vectoradd. The task:" in text_of(pilot.app)
+        assert "def custom_kernel(data):" in text_of(pilot.app)
+        assert "Template for vectoradd. The task:" not in text_of(pilot.app), "its header is above"
         await press(pilot, *["left_square_bracket"] * 2)
         assert "Vector addition" in text_of(pilot.app)
 
