@@ -41,7 +41,7 @@ from hpc_board.tui.widgets.bars import ErrorBox
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
 from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, opened, press, settled, text_of, until
-from tests.tui.fake_board import NOW, RUNS, FakeBoard
+from tests.tui.fake_board import ADDRESS, NOW, RUNS, FakeBoard
 from tests.tui.test_terminal import on_a_terminal
 from tests.values import replace, requested
 
@@ -489,7 +489,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
         assert terminal.end() == 128 + number
         assert b"\x1b[?1049l" in terminal.shown
         assert b"\x1b[?25h" in terminal.shown
-    assert Memory(tmp_path / "app.json").get("tasks", "selected", "")
+    assert Memory(tmp_path / "app.json").get("tasks", f"selected on {ADDRESS}", "")
 
 
 def test_who_leaves_while_a_question_hangs_has_the_shell_back_and_is_told_what_goes_on(tmp_path: Path) -> None:

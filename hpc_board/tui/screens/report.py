@@ -79,10 +79,10 @@ class ReportScreen(RunScreen):
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
         "While the run is in flight, progress and log are updated; the view follows the log while its end is visible. "
-        "The digits open the pages; [ and ] switch to the previous and the next one. The log has the kernel's output "
-        "and the end of the batch script's output, without control characters. The roofs are the peaks in the "
-        "vendor's data sheet, for arithmetic in the fastest matrix format; the points use the minimal work that the "
-        "task states."
+        "The digits open the pages; [ and ] switch to the previous and the next one. The log has the kernel's output, "
+        "which comes with the result, and the end of the batch script's output, without control characters. The "
+        "roofs are the peaks in the vendor's data sheet, for arithmetic in the fastest matrix format; the points use "
+        "the minimal work that the task states."
     )
 
     blocks = getters.query_one("#overview", Blocks)

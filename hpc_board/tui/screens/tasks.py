@@ -160,7 +160,7 @@ class TasksScreen(BoardScreen):
     def begin(self) -> None:
         self.show_place("Tasks")
         self.tabs.can_focus = self.tabs.display = False
-        self._returns = bool(selected := self.memory.get("tasks", "selected", ""))
+        self._returns = bool(selected := self.memory.get("tasks", self._selected_key, ""))
         self.pane.select_once_read(selected)
         self.grid.focus()
 
@@ -495,9 +495,14 @@ class TasksScreen(BoardScreen):
     def _tasks(self) -> tuple[Task, ...]:
         return () if self._catalog is None else self._catalog.tasks
 
+    @property
+    def _selected_key(self) -> str:
+        """The key of the last selected task in the memory: each board has its own."""
+        return f"selected on {self.board.address}"
+
     def _starts(self, task: Task) -> bool:
-        """Return whether a newcomer begins with this task, on which they have no rank yet."""
-        return task.start_here and self._own is not None and all(name != task.name for name, _ in self._own)
+        """Return whether this task is the one to begin with, for a user without a rank on any."""
+        return task.start_here and self._own == {}
 
     def _show_rows(self, select: str | None = None) -> None:
         if self._catalog is not None:
@@ -582,7 +587,7 @@ class TasksScreen(BoardScreen):
             self.tabs.active = "description"
             self.refresh_bindings()
             return
-        self.memory.set("tasks", "selected", task.name)
+        self.memory.set("tasks", self._selected_key, task.name)
         self.query_one("#facts", Static).update(self._facts(task))
         # The last known ranks have the height of the next ones, and a change of it lays the screen out.
         self._show_places(self._known_places.get(task.name))
