@@ -132,7 +132,7 @@ class BoardPane(ListPane[Standing]):
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         shown, score_s = self._line(line), line.score_s
         share = str(self._fastest_s / score_s) if score_s and self._fastest_s < math.inf else ""
-        return {**_cells(shown), _BAR: toned(share, Tone.ACCENT if shown.is_own else Tone.MUTED)}
+        return {**_cells(shown), _BAR: toned(share, Tone.OWN if shown.is_own else Tone.MUTED)}
 
     def prepare(self) -> None:
         lines = map(self._line, self.window.items)
