@@ -1,5 +1,6 @@
 """The verbs of a run on every screen that names one: its judged file, its mark, its number, its board and its user."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -67,7 +68,16 @@ async def test_a_run_is_copied_and_marked_on_every_screen_that_names_it(name: st
     async with app_on(board()).run_test(size=(80, 24)) as pilot:
         await reach(pilot, name)
         await press(pilot, "y")
-        assert pilot.app.clipboard.isdecimal()
+
+        def copied() -> str:
+            (toast,) = pilot.app._notifications
+            return toast.message
+
+        number = pilot.app.clipboard
+        assert copied() == f"Copied {number}. y again: hpc-board run {number}"
+        await press(pilot, "y")
+        assert pilot.app.clipboard == f"hpc-board run {number}"
+        assert re.search(r"y again: (/|job \d|run \d)", copied())
         await press(pilot, "m")
         assert getattr(pilot.app, "marked", None) is not None
         assert any(line.startswith(" *") for line in text_of(pilot.app).splitlines()) is (name != "Run")

@@ -152,11 +152,12 @@ class RunScreen(BoardScreen):
     def _copy(self, answer: tuple[Run, Path | None]) -> None:
         run, file = answer
         path = "" if file is None else str(file.absolute())
-        texts = [text for text in (str(run.id), f"hpc-board run {run.id}", path, run.status.job_id) if text]
-        text, following = (texts[(self._copies + step) % len(texts)] for step in (0, 1))
+        named = ("run ", str(run.id)), ("", f"hpc-board run {run.id}"), ("", path), ("job ", run.status.job_id)
+        texts = [(kind, text) for kind, text in named if text]
+        (_, text), following = (texts[(self._copies + step) % len(texts)] for step in (0, 1))
         self.app.copy_to_clipboard(text)
         self.app.clear_notifications()
-        self.notify(f"Copied {text}. y again: {following}")
+        self.notify(f"Copied {text}. y again: {''.join(following)}")
 
     def action_mark(self) -> None:
         """Mark the run for a comparison, or unmark it; one without times is refused."""
