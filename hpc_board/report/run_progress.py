@@ -151,7 +151,7 @@ def time_so_far(progress: Sequence[Progress]) -> str:
 
 
 def time_left(ran: timedelta | None, usual: timedelta | None) -> timedelta | None:
-    """Return the time left of a run if it takes its usual time; None if that is over or unknown."""
-    if ran is None or usual is None or ran >= usual:
+    """Return the time left of a run if it takes its usual time; None if that is over, to the second, or unknown."""
+    if ran is None or usual is None or usual - ran < timedelta(seconds=1):
         return None
     return usual - ran

@@ -118,8 +118,6 @@ class ProgressLine(Static):
             step = ""
         elif left is not None:
             remark = f"about {span_text(left)} left"
-        elif usual_time.usual is not None:
-            remark = f"usually {span_text(usual_time.usual)}"
         cells = int(_BAR_SHARE * (self.size.width or self.app.size.width))
         line = bar(found, max(_BAR_CELLS_MIN, min(cells, _BAR_CELLS_MAX)))
         for part, tone in (
