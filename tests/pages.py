@@ -27,7 +27,7 @@ _OTHER_ELSEWHERE = [
     (r"( · run as \S+)? · node \S+ · job", " · node NODE · job"),
     (r"\bon node \S+", "on node NODE"),
     (r" \(emulated\)", ""),
-    (r"largest error is [\d.]+ of the tolerance \(test \d+\)", "largest error is MARGIN"),
+    (r"largest error is [\d.]+ % of the tolerance \(test \d+\)", "largest error is MARGIN"),
 ]
 """Patterns of texts that depend on the machine, the user and the hour, and their substitutes in a comparison."""
 

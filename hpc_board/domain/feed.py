@@ -47,6 +47,11 @@ class News(msgspec.Struct, frozen=True):
     fallen: tuple[Entry, ...] = ()
 
     @property
+    def is_first(self) -> bool:
+        """Return whether its user is the first on the board."""
+        return self.kind is FeedKind.RECORD and self.former_rank is None and self.beaten is None
+
+    @property
     def replaced_s(self) -> float | None:
         """Return the score that this one replaced: the former record, or else the user's own."""
         if self.kind is FeedKind.RECORD and self.beaten is not None:

@@ -37,7 +37,7 @@ def change_text(before: float, after: float, spread: float | None = None) -> str
 
     The figure is the ratio of the longer time to the shorter one. With the factor `spread`, within which the ratio is
     true, it has an error: "1.15x faster (± 0.04x)", "1.68x faster (1.06x to 2.67x)",
-    "within noise (1.04x ± 0.14x)", or, of a large error, "within noise (very noisy)".
+    "within noise (1.04x ± 0.14x)", or, of a large error, "within noise (error of 0.5x or more)".
     """
     ratio = max(before, after) / min(before, after)
     how = "faster" if after < before else "slower"
@@ -46,7 +46,7 @@ def change_text(before: float, after: float, spread: float | None = None) -> str
         return "as fast" if before == after else f"{told} {how}"
     half = spread - 1
     if not exceeds(before, after, spread):
-        told = "very noisy" if half >= _HALF_TOLD else f"{ratio_text(ratio)} ± {half:.2f}x"
+        told = f"error of {_HALF_TOLD}x or more" if half >= _HALF_TOLD else f"{ratio_text(ratio)} ± {half:.2f}x"
         return f"{WITHIN_NOISE} ({told})"
     # A half as large as the change reads as noise, and one above the shorter time is too asymmetric for one number.
     if half * ratio >= min(1, ratio - 1):

@@ -157,7 +157,7 @@ def _caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
             words = f"Throttled GPU: its clocks were lower in {throttled} cases of run {run.id}."
             yield Paragraph(words, Tone.UNSURE)
     loads = zip(map(_busy_processors, results), runs, strict=True)
-    if busy := [(figures(used, 2), str(run.id)) for used, run in loads if used >= BUSY_PROCESSORS]:
+    if busy := [(f"{used:.1f}", str(run.id)) for used, run in loads if used >= BUSY_PROCESSORS]:
         used, numbers = map(" and ".join, zip(*busy, strict=True))
         of_runs, their = ("runs", "their") if len(busy) > 1 else ("run", "its")
         words = f"Busy machine: other work used {used} processors in {of_runs} {numbers}; {their} times are"

@@ -35,7 +35,9 @@ def feed_change(entry: FeedEntry) -> str:
         is_noise = entry.change_spread is not None and not exceeds(before_s, news.score_s, entry.change_spread)
         noise, change = f"{WITHIN_NOISE} of {whom or 'the score before'}", change_text(before_s, news.score_s)
         parts.append(noise if is_noise else f"{change} than {whom or 'before'}")
-    if news.former_rank is None or news.rank < news.former_rank:
+    if news.is_first:
+        parts.append("first on the board")
+    elif news.former_rank is None or news.rank < news.former_rank:
         parts.append(f"{f'{ordinal(news.former_rank)} to ' if news.former_rank else ''}{ordinal(news.rank)} place")
     return "; ".join(filter(None, (*parts, _fallen(news))))
 
@@ -53,6 +55,8 @@ def _told(entry: FeedEntry) -> str:
 
 def _deed(news: News) -> str:
     place = _PLACES.get(news.rank, f"{news.rank}th")
+    if news.is_first:
+        return "is the first"
     if news.kind is FeedKind.RECORD:
         return "improved first place" if news.former_rank == 1 and not news.beaten else "took first place"
     if news.kind is FeedKind.PODIUM:

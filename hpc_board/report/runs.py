@@ -305,11 +305,11 @@ def _of_tolerance_blocks(result: Result) -> Iterator[Paragraph]:
 
 def of_tolerance_text(ratio: float) -> str:
     """Return the largest error of a right output in words."""
-    return f"largest error is {_ratio_text(ratio)} of the tolerance"
+    return f"largest error is {_percent_text(ratio)} of the tolerance"
 
 
-def _ratio_text(ratio: float) -> str:
-    return "under 0.001" if 0 < ratio < 0.001 else figures(ratio, 2)
+def _percent_text(ratio: float) -> str:
+    return "under 0.1 %" if 0 < ratio < 0.001 else f"{figures(100 * ratio, 2)} %"
 
 
 def _raised_at(run: Run, result: Result) -> str:
@@ -500,7 +500,7 @@ def _tests_table(title: str, cases: Sequence[Case], *, told: bool) -> Table:
         ),
         (
             Column("OF TOLERANCE", right=True, leaves=1, optional=True),
-            lambda group: "" if group[0][0].of_tolerance is None else _ratio_text(group[0][0].of_tolerance),
+            lambda group: "" if group[0][0].of_tolerance is None else _percent_text(group[0][0].of_tolerance),
         ),
         (
             Column("CASE", flexible=True, optional=True),

@@ -221,7 +221,7 @@ async def test_a_case_that_passed_shows_its_margin() -> None:
     async with app_on(Telling(replace(result(RUNS[3]), cases=cases))).run_test(size=(80, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter", "2")
-        assert "Largest error is 0.31 of the tolerance" in page(pilot.app)
+        assert "Largest error is 31 % of the tolerance" in page(pilot.app)
 
 
 @pytest.mark.parametrize(("size", "shown"), [((200, 60), True), ((200, 30), False), ((120, 40), False)])

@@ -141,7 +141,7 @@ class FeedScreen(RunScreen):
     def _cells(self, entry: FeedEntry) -> dict[str, Text]:
         return {
             "age": toned(span_text(self.now() - entry.at), Tone.MUTED),
-            "kind": toned(_WORDS[entry.news.kind][0], self._tone(entry)),
+            "kind": toned(_WORDS[_kind(entry)][0], self._tone(entry)),
             "user": toned(entry.author, Tone.OWN if entry.is_own else Tone.PLAIN),
             "task": toned(entry.task),
             "gpu": toned(f"{entry.gpu} (emulated)" if entry.emulated else entry.gpu),
@@ -158,9 +158,14 @@ class FeedScreen(RunScreen):
         if entry.beats_own:
             return Tone.WAITING
         is_noise = entry.news.replaced_s is not None and not entry.beats_record
-        return Tone.PLAIN if entry.news.kind is FeedKind.RECORD and is_noise else _WORDS[entry.news.kind][1]
+        return Tone.PLAIN if entry.news.kind is FeedKind.RECORD and is_noise else _WORDS[_kind(entry)][1]
 
 
 def _matches(entry: FeedEntry, words: str) -> bool:
-    text = f"{_WORDS[entry.news.kind][0]} {entry.author} {entry.task} {entry.gpu}".casefold()
+    text = f"{_WORDS[_kind(entry)][0]} {entry.author} {entry.task} {entry.gpu}".casefold()
     return all(word in text for word in words.casefold().split())
+
+
+def _kind(entry: FeedEntry) -> FeedKind:
+    """Return the kind of an entry as it is shown: the first time of a board is a first pass."""
+    return FeedKind.FIRST if entry.news.is_first else entry.news.kind

@@ -511,10 +511,10 @@ def test_a_run_that_passed_tells_the_margin_of_each_test_and_the_least() -> None
     ]
     result = result_of(Verdict.PASS, *cases)
     text = text_of(run_report(finished(result), result))
-    assert "The largest error is 0.31 of the tolerance (test 1)." in text
-    assert "under 0.001" in text
+    assert "The largest error is 31 % of the tolerance (test 1)." in text
+    assert "under 0.1 %" in text
     assert "OF TOLERANCE" in text
-    assert "The largest error is 0.31 of the tolerance" in text_of(run_summary(finished(result), result))
+    assert "The largest error is 31 % of the tolerance" in text_of(run_summary(finished(result), result))
 
 
 def test_a_crash_in_cpp_leads_to_mode_sanitize() -> None:
