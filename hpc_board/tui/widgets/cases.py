@@ -6,7 +6,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from textual import events, getters, on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.geometry import Size
@@ -28,7 +28,7 @@ from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.widgets.blocks import drawn, log_lines, speedup_cell
 from hpc_board.tui.widgets.grid import Column
-from hpc_board.tui.widgets.list_pane import Kind, ListPane
+from hpc_board.tui.widgets.list_pane import DetailsPanel, Kind, ListPane
 
 _BAR_LINES = 24
 """The most lines of a histogram's bars."""
@@ -120,8 +120,6 @@ class CasesPane(Container):
         with_time = [item for item in items if _timing(item.case) is not None]
         first = next(iter((*failed, *with_time)), None)
         self.pane.show_all(items, select=str(first.index) if is_new and first is not None else None)
-        # The rows set the lines of the panel below.
-        self._fit()
 
     @property
     def selected(self) -> Case | BegunCase | None:
@@ -135,11 +133,7 @@ class CasesPane(Container):
         self._drawn_size = self._details_size
         return _details(each, self._drawn_size, self._processors, self._best)
 
-    @on(events.Resize)
-    def _fit(self) -> None:
-        # The layout after this event sets the width of the inner pane.
-        self.call_after_refresh(self._draw_again)
-
+    @on(DetailsPanel.Resized)
     def _draw_again(self) -> None:
         if self._details_size != self._drawn_size:
             self.pane.redraw_details()

@@ -76,6 +76,16 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     heading: Callable[[T], str] | None = None
 
 
+class DetailsPanel(VerticalScroll):
+    """The panel with the details of the selected item."""
+
+    class Resized(Message):
+        """The panel has another size, which the rows of the table beside it may set without the screen's."""
+
+    def on_resize(self) -> None:
+        self.post_message(self.Resized())
+
+
 class ListPane(Vertical, Generic[T]):
     """A list that shows the pages it is given, and posts `Wanted` for others.
 
@@ -157,7 +167,7 @@ class ListPane(Vertical, Generic[T]):
             yield FilterLine(self._kind.filter_words, id=f"{self.id}-filter")
         yield Static(classes="empty", markup=False)
         if self._kind.details is not None:
-            with VerticalScroll(classes="selected panel", can_focus=self._kind.scrolls):
+            with DetailsPanel(classes="selected panel", can_focus=self._kind.scrolls):
                 yield Static(toned(LOADING, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
