@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -198,7 +198,7 @@ class Runs:
         if not self._sees(run):
             self._context.require(Role.PARTICIPANT, "see the runs of others")
             raise unknown_run(run.id)
-        return unquoted(self._context, run)
+        return unquoted(run, self._context.user, self._context.manages)
 
     def list(
         self,
@@ -257,7 +257,9 @@ class Runs:
             ),
             limit=limit,
         )
-        return tuple(unquoted(self._context, run) for run in found)
+        # To know the boards that a user manages takes the database.
+        manages = cache(self._context.manages)
+        return tuple(unquoted(run, self._context.user, manages) for run in found)
 
     def count(
         self,
@@ -457,12 +459,12 @@ def readable(context: "Context", run: Run, result: Result) -> Result:
     from dataclasses import replace
 
     message = "" if result.verdict.quotes_code else result.message
-    result = replace(result, message=message, cases=tuple(map(_unquoted_case, result.cases)))
-
+    cases = tuple(map(_unquoted_case, result.cases))
     # A hash of the file tells who else has sent it, also where its author has a pseudonym.
     hashes = ("submission_sha256", "library_sha256")
     provenance = {name: fact for name, fact in result.provenance.items() if name not in hashes}
-    result = replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log(), provenance=provenance)
+    result = replace(result, message=message, cases=cases, provenance=provenance)
+    result = replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log())
     return replace(result, kernels=(), findings=(), loops=(), remarks=())
 
 
@@ -479,10 +481,15 @@ def _with_hidden_arguments(result: Result, task: Task) -> Result:
     return replace(result, cases=cases)
 
 
-def unquoted(context: "Context", run: Run) -> Run:
-    """Return a run, without a message that may quote the code if the user may not read that."""
+def unquoted(run: Run, user: str, manages: Callable[[str], bool]) -> Run:
+    """Return a run, without a message that may quote the code unless it is the user's, or on a board that they manage.
+
+    `manages` is that of the context.
+    """
     quotes = run.message and run.verdict is not None and run.verdict.quotes_code
-    return run if not quotes or _may_read(context, run) else msgspec.structs.replace(run, message="")
+    if not quotes or run.user == user or manages(run.task):
+        return run
+    return msgspec.structs.replace(run, message="")
 
 
 def _unquoted_case(case: Case) -> Case:
@@ -492,7 +499,6 @@ def _unquoted_case(case: Case) -> Case:
 
 
 def _may_read(context: "Context", run: Run) -> bool:
-    # To know the boards that a user manages takes the database.
     return run.user == context.user or context.manages(run.task)
 
 

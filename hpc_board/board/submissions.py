@@ -512,7 +512,8 @@ class Submissions:
         """Return a comparison whose results have the logs that the user may read."""
         (one, other), (result, other_result) = compared.runs, compared.results
         results = readable(self._context, one, result), readable(self._context, other, other_result)
-        runs = unquoted(self._context, one), unquoted(self._context, other)
+        user, manages = self._context.user, self._context.manages
+        runs = unquoted(one, user, manages), unquoted(other, user, manages)
         return msgspec.structs.replace(compared, runs=runs, results=results)
 
     def get(self, number: int) -> Submission:
