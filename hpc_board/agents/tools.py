@@ -252,9 +252,8 @@ class Compare(Tool, frozen=True):
         boards = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
         keys = ("score.speedup", "score.speedup_low", "score.speedup_high", "score.text", "cases.case", "cases.text")
         fields = [f"boards.{key}" for key in ("gpu", "runs", *keys)]
-        return Answer(
-            _json(short_of(ComparisonsView(task=found[0].runs[0].task, boards=boards), fields)["boards"]), "submit"
-        )
+        view = ComparisonsView(task=found[0].runs[0].task, boards=boards)
+        return Answer(_json(short_of(view, fields)["boards"]), "submit")
 
 
 class Standings(Tool, frozen=True):

@@ -224,8 +224,7 @@ class ModerationGateway:
                 new.append(limits)
                 # Limits that stay as they are keep their decision.
                 if limits != known.get(each.subject, msgspec.structs.replace(each, ranked=None, other=None)):
-                    detail = encoded_json(limits)
-                    decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=detail))
+                    decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=encoded_json(limits)))
             return tuple(new)
 
     def links(self) -> tuple[Link, ...]:
@@ -241,8 +240,7 @@ class ModerationGateway:
     def set_gpu_limit(self, limit: GpuLimit, by_user: str, at: datetime) -> None:
         """Give the board this limit on GPU time."""
         with self._file.writing() as db:
-            detail = encoded_json(limit)
-            decisions.decide(db, Decision(LIMIT, EVERYTHING, "", by_user, at, detail=detail))
+            decisions.decide(db, Decision(LIMIT, EVERYTHING, "", by_user, at, detail=encoded_json(limit)))
 
     def remove(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:
         """Take submissions out of the standings, all of them or none.

@@ -12,16 +12,7 @@ from hpc_board.domain.budget import Budget, BudgetLeft
 from hpc_board.domain.code_tokens import tokens_sha256
 from hpc_board.domain.draft import Draft
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
-from hpc_board.domain.moderation import (
-    RERUN,
-    SUBMISSION,
-    Category,
-    Decision,
-    GpuDemand,
-    GpuJobs,
-    Rerun,
-    Sender,
-)
+from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun, Sender
 from hpc_board.domain.origin import ENTRANTS_MAX, NO_ORIGIN, Origin, common_entrant
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, Status

@@ -8,14 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hpc_board.model.kernels import (
-    KERNELS_OF_CASE_MAX,
-    LIBRARY,
-    NAME_CHARACTERS_MAX,
-    PERF_ROW,
-    STALLS_MAX,
-    Kernel,
-)
+from hpc_board.model.kernels import KERNELS_OF_CASE_MAX, LIBRARY, NAME_CHARACTERS_MAX, PERF_ROW, STALLS_MAX, Kernel
 from hpc_board.model.text import one_line
 
 CSV_BYTES_MAX = 8 * 2**20
