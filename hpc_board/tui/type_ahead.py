@@ -93,6 +93,9 @@ class TypeAhead:
         self._origin, self._dropped_without = screen, 0
         if not self._held:
             return
+        if self._waits_for_rows:
+            self._settle_soon(())
+            return
         field = self._app.focused
         path = (field or screen).ancestors_with_self
         typed = self._held.popleft()
@@ -102,6 +105,23 @@ class TypeAhead:
             typed = self._held.popleft()
             await self._give(typed)
         self._settle_soon(path)
+
+    @property
+    def _waits_for_rows(self) -> bool:
+        """Return whether the next key waits for the rows of the screen in front; Esc and those of the app do not.
+
+        Esc, also behind others, leaves the screen, and drops the keys before it.
+        """
+        screen = self._app.screen
+        if not self._held or not getattr(screen, "is_loading", False) or isinstance(self._app.focused, Input):
+            return False
+        keys = [getattr(typed, "key", "") for typed in self._held]
+        active = screen.active_bindings.get(keys[0])
+        if active is not None and active.node is self._app:
+            return False
+        if "escape" in keys:
+            self._held = deque(islice(self._held, keys.index("escape"), None))
+        return "escape" not in keys
 
     def _settle_soon(self, path: Sequence[MessagePump]) -> None:
         self._wait = object()
@@ -120,7 +140,7 @@ class TypeAhead:
             # Most keys cause no further messages; after one round, some may be on their way between queues.
             if number and not any(node.message_queue_size for node in path):
                 break
-        while app.screen_stack and not app.screen.is_mounted:
+        while app.screen_stack and (not app.screen.is_mounted or self._waits_for_rows):
             await asyncio.sleep(_MOUNTED_SECONDS)
         if app.screen_stack:
             await _handled((app.screen, app))

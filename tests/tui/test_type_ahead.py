@@ -17,17 +17,22 @@ from hpc_board.model.result import Verdict
 from hpc_board.tui import local_files
 from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.cluster import ClusterScreen
+from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.screens.user import UserScreen
 from hpc_board.tui.type_ahead import TypeAhead
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
 from tests.tmux import Tmux
 from tests.tui.driving import app_on, press, restless, settled, text_of, until
+from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import FakeBoard, run
 from tests.tui.test_editor_loop import shown, start
+from tests.tui.test_feed_screen import entries
 
 PASSED = run(7, RunState.FINISHED, verdict=Verdict.PASS)
 
@@ -102,6 +107,36 @@ async def test_keys_wait_for_a_screen_that_opens_slowly(monkeypatch: pytest.Monk
         slow.end.set()
         await settled(pilot)
         assert pilot.app.screen.query_one(PathInput).value == "abcpq"
+
+
+@pytest.mark.parametrize(
+    ("held", "way", "place"),
+    [
+        ("runs", ["r"], RunsScreen),
+        ("allowed_gpus", ["end", "b"], StandingsScreen),
+        ("pages", ["end", "b"], StandingsScreen),
+        ("feed", ["f"], FeedScreen),
+        ("of_user", ["r", "U"], UserScreen),
+    ],
+)
+async def test_keys_wait_for_the_first_rows_of_a_screen_and_esc_leaves_it(
+    held: str, way: list[str], place: type[BoardScreen]
+) -> None:
+    board = AdminBoard()
+    board.entries = entries(4)
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        board.held[held] = threading.Event()
+        before = len(pilot.app.screen_stack) + len(way) - 1 - ("end" in way)
+        type_fast(pilot.app, *way, "v")
+        await until(pilot, lambda: isinstance(pilot.app.screen, place))
+        type_fast(pilot.app, "m", "escape")
+        await until(pilot, lambda: len(pilot.app.screen_stack) == before)
+        type_fast(pilot.app, *way[-1:], "v")
+        await until(pilot, lambda: isinstance(pilot.app.screen, place))
+        board.free()
+        await until(pilot, lambda: isinstance(pilot.app.screen, CodeScreen))
+        assert not pilot.app._notifications
 
 
 async def test_keys_are_dropped_where_no_screen_opens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,8 @@ class BoardScreen(Screen[None]):
     """The subjects of questions that change the board, whose answers the user has to see."""
     OPENINGS: ClassVar[tuple[str, ...]] = ("submit", "edit", "watch")
     """The subjects of questions whose answers open another screen, for which the app holds keys back."""
+    LOADED: ClassVar[tuple[str, ...]] = ()
+    """The subjects whose first answers tell the run or the rows of the screen."""
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ()
     """The subjects whose errors the screen shows beside their cause instead of in the box."""
 
@@ -230,6 +232,12 @@ class BoardScreen(Screen[None]):
     def busy(self) -> bool:
         """Return whether this screen waits for an answer, the end of typing or the rest of a cursor."""
         return bool(self._open_questions) or any(pane.is_moving for pane in self.query(ListPane))
+
+    @property
+    def is_loading(self) -> bool:
+        """Return whether the run of the next key is not known yet, for which the app holds the key back."""
+        first = any(self.is_open(subject) and subject not in self._answered for subject in self.LOADED)
+        return not self._failures and (first or any(pane.is_loading for pane in self.query(ListPane)))
 
     def is_open(self, subject: str) -> bool:
         return subject in self._open_questions

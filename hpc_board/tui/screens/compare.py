@@ -34,6 +34,7 @@ class CompareScreen(RunScreen):
     """The comparison of an older run with a newer one: the times of their files, and the difference of these."""
 
     BINDINGS: ClassVar[list[BindingType]] = [binding("panel")]
+    LOADED: ClassVar[tuple[str, ...]] = ("compare",)
     HELP: ClassVar[str] = (
         "Compares the newer run with the older one, in whatever order they were marked. ± is half the width of "
         "the 95 % confidence interval; if the interval includes 1x, the difference is within noise. Tab moves between "

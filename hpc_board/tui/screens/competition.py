@@ -30,6 +30,7 @@ class CompetitionScreen(BoardScreen):
     """The users of a competition by their score over all its tasks."""
 
     BINDINGS: ClassVar[list[BindingType]] = [binding("mine", "Go to your row"), binding("filter"), USER_KEY]
+    LOADED: ClassVar[tuple[str, ...]] = ("overall",)
     HELP: ClassVar[str] = (
         "The first column after the user is the score that ranks, over all tasks of the competition that you may see. "
         "geomean is the geometric mean of the speedups, a task without a pass counting as 1x; fast_P is the share of "

@@ -77,6 +77,7 @@ class ReportScreen(RunScreen):
         *page_bindings(_PAGES),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
+    LOADED: ClassVar[tuple[str, ...]] = ("run",)
     HELP: ClassVar[str] = (
         "While the run is in flight, progress and log are updated; the view follows the log while its end is visible. "
         "The digits open the pages; [ and ] switch to the previous and the next one. The log has the kernel's output, "

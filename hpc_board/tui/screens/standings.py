@@ -49,6 +49,7 @@ class StandingsScreen(RunScreen):
         binding("competition"),
     ]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"standings", "cancel"})
+    LOADED: ClassVar[tuple[str, ...]] = ("gpus", "row")
     HELP: ClassVar[str] = (
         "[reference] is the time of the task's reference, the median over all users; Speedup is relative to it. Runs: "
         "the number of runs of the same code, whose median is the score. Names in brackets have no rank. self-run: "
@@ -259,7 +260,7 @@ class StandingsScreen(RunScreen):
             for index, gpu in enumerate(self._gpus)
         ]
         for pane in panes:
-            pane.display = False
+            pane.display = pane.gpu == self._gpu
             pane.data_bind(BoardScreen.marked)
         boards = self.query_one("#boards", Horizontal)
         await boards.mount_all(panes)

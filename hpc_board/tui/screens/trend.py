@@ -56,6 +56,7 @@ class TrendScreen(RunScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [binding("filter")]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"trend", "cancel"})
+    LOADED: ClassVar[tuple[str, ...]] = ("trend",)
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
         "scale. ● is faster than all runs before it, ○ is not. An upright line is the 80 % confidence interval of a "

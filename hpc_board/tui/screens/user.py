@@ -54,6 +54,7 @@ class UserScreen(RunScreen):
         binding("panel"),
     ]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"user"})
+    LOADED: ClassVar[tuple[str, ...]] = ("user",)
     HELP: ClassVar[str] = (
         "Each rank is that of the user's best run in the standings of one GPU, among the users there, or an entrant's "
         "among the entrants. Vs first is the time relative to that of rank 1. Tab moves between ranks and runs. Enter "

@@ -249,6 +249,11 @@ class ListPane(Vertical, Generic[T]):
         return self._is_known and not self._is_narrowing and not self._items
 
     @property
+    def is_loading(self) -> bool:
+        """Return whether the first page of the list, or that of the row to select, has not been read yet."""
+        return bool(self.display) and self._pages is not None and (not self._is_known or self._wanted is not None)
+
+    @property
     def is_moving(self) -> bool:
         """Return whether the cursor has just moved, and the details are still those of the row before."""
         return self._rest is not None
