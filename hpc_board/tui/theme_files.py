@@ -11,63 +11,36 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from hpc_board.errors import BoardError, InputError
-from hpc_board.files import read_text
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.text import one_line
 from hpc_board.tui import themes
 from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Line, Name, Section
 
-FILES_MAX = 100
-"""The most files that are read."""
-
-_BYTES_MAX = 65_536
 _STYLES = frozenset(("bold", "dim", "italic", "reverse", "strike", "underline"))
 
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 
 
 class ThemeFile(Section, frozen=True):
-    """The contents of a theme's file: the fields of Textual's Theme. Colours are `#rrggbb`, or names of CSS."""
+    """The contents of a theme's file, the fields of Textual's Theme; docs/app.md has their meanings."""
 
     primary: Line
-    """The colour of borders, titles and keys."""
     name: Name | None = None
-    """The theme's name; by default that of the file."""
     secondary: Line | None = None
-    """The colour of your own rows."""
     accent: Line | None = None
-    """The colour of accents."""
     success: Line | None = None
-    """The colour of passes."""
     warning: Line | None = None
-    """The colour of waits and warnings."""
     error: Line | None = None
-    """The colour of failures and errors."""
     foreground: Line | None = None
-    """The colour of text."""
     background: Line | None = None
-    """The ground of the screen."""
     surface: Line | None = None
-    """The ground of fields, dialogs and heads of tables."""
     panel: Line | None = None
-    """The ground of the first and the last line."""
     boost: Line | None = None
-    """The ground of raised parts."""
     dark: bool = True
-    """`false` for a theme with a light ground."""
     luminosity_spread: Share = 0.15
-    """The distance of the shades that Textual derives."""
     text_alpha: Share = 0.95
-    """The opacity of text."""
     variables: dict[Line, Line] = msgspec.field(default_factory=dict)
-    """Further [variables of Textual](https://textual.textualize.io/guide/design/), such as `footer-key-foreground`."""
-
-
-_COLOURS = (
-    *("primary", "secondary", "accent", "success", "warning", "error"),
-    *("foreground", "background", "surface", "panel", "boost"),
-)
 
 
 def load(folder: Path, taken: Collection[str]) -> tuple[list[Theme], list[BoardError]]:
@@ -81,16 +54,13 @@ def load(folder: Path, taken: Collection[str]) -> tuple[list[Theme], list[BoardE
         files = sorted(file for file in folder.iterdir() if file.suffix in (".yaml", ".yml"))
     except OSError as error:
         return [], [InputError(f"{one_line(str(folder), 300)}: {error.strerror}.", hint="Correct the folder.")]
-    for file in files[:FILES_MAX]:
+    for file in files:
         try:
             theme = _read(file, {*taken, *found})
         except BoardError as error:
             errors.append(error)
         else:
             found[theme.name] = theme
-    if len(files) > FILES_MAX:
-        words = f"{one_line(str(folder), 300)} has {len(files)} files of themes (limit {FILES_MAX})."
-        errors.append(InputError(words, hint="Remove some; those that come last by name are not read."))
     return [*found.values()], errors
 
 
@@ -100,9 +70,7 @@ def _read(file: Path, taken: Collection[str]) -> Theme:
     Raises:
         BoardError: the file cannot be read, or has faults.
     """
-    document = Document.parse(
-        read_text(file, _BYTES_MAX), file, hint="The app continues without this theme; correct these lines."
-    )
+    document = Document.read(file, hint="The app continues without this theme; correct these lines.")
     # Of a file without a colour, the other faults are told too.
     section = document.value(ThemeFile, {"primary": "white"})
     name = section.name or file.stem
@@ -110,17 +78,16 @@ def _read(file: Path, taken: Collection[str]) -> Theme:
         document.fault(("name",), f"is missing, and the file's name is not {NAME_WORDS}")
     if name in taken:
         document.fault(("name",), f'another theme has the name "{one_line(name)}"')
-    for key in _COLOURS:
-        if (colour := getattr(section, key)) is not None and (fault := _colour_fault(colour)):
-            document.fault((key,), fault)
-    known = {*themes.DARK.to_color_system().generate(), *themes.DARK.variables}
-    for key, value in section.variables.items():
-        if key not in known:
-            document.fault(("variables", key), f"is not a variable of a theme.{suggestion(key, known)}")
-        elif fault := _style_fault(value) if key.endswith(("-style", "-style-hover")) else _colour_fault(value):
-            document.fault(("variables", key), fault)
-    document.check()
     fields = {key: getattr(section, key) for key in ThemeFile.__struct_fields__ if key != "name"}
+    own = [((key,), value) for key, value in fields.items() if isinstance(value, str)]
+    known = {*themes.DARK.to_color_system().generate(), *themes.DARK.variables}
+    for place, value in (*own, *((("variables", key), value) for key, value in section.variables.items())):
+        key = place[-1]
+        if key not in known:
+            document.fault(place, f"is not a variable of a theme.{suggestion(key, known)}")
+        elif fault := _style_fault(value) if key.endswith(("-style", "-style-hover")) else _colour_fault(value):
+            document.fault(place, fault)
+    document.check()
     return Theme(name=name, **fields)
 
 

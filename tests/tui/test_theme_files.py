@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import OptionList
 
-from hpc_board.tui import theme_files, themes
+from hpc_board.tui import themes
 from hpc_board.tui.app import BoardApp, load_preferences
 from hpc_board.tui.theme_files import ThemeFile
 from tests.tui.driving import press, settled, text_of, until
@@ -89,7 +89,7 @@ async def test_a_theme_of_a_file_is_in_the_list_and_is_taken_by_its_name(tmp_pat
         ("name: a b\nprimary: teal\n", ("line 1: name: expected a name",)),
         ("primary: [teal\n", ("line",)),
         ("a: &a [*a]\n", ("primary: is missing",)),
-        ("# " + "x" * 70_000, ("too large", "own.yaml")),
+        ("# " + "x" * 1_000_000, ("too large", "own.yaml")),
     ],
 )
 def test_faults_are_told_with_line_key_and_nearest_name(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
@@ -103,15 +103,6 @@ def test_names_of_files_are_names_of_themes_and_count_once(tmp_path: Path) -> No
     assert [theme.name for theme in found.themes] == ["reef"]
     assert found.fault is not None
     assert re.search("another theme(?s:.*)the file's name is not", found.fault.message)
-
-
-def test_files_beyond_the_bound_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theme_files, "FILES_MAX", 2)
-    config = folder(tmp_path, a="primary: teal\n", b="primary: teal\n", c="primary: teal\n")
-    found = load_preferences({"XDG_CONFIG_HOME": str(config)})
-    assert [theme.name for theme in found.themes] == ["a", "b"]
-    assert found.fault is not None
-    assert "3 files of themes (limit 2)" in found.fault.message
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
