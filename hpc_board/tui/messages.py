@@ -5,6 +5,7 @@ target. The app posts a `Tick` to the screen in front about once a second, and `
 tells a change. The app's own state reaches the screens by `data_bind`.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -22,17 +23,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@dataclass
 class Answer(Message, Generic[T], bubble=False):
     """The answer of a worker thread to question `number` on `subject`: a value or an error."""
 
-    def __init__(
-        self, subject: str, number: int = 0, value: T | None = None, failure: BoardError | None = None
-    ) -> None:
-        super().__init__()
-        self.subject = subject
-        self.number = number
-        self.value = value
-        self.failure = failure
+    subject: str
+    number: int = 0
+    value: T | None = None
+    failure: BoardError | None = None
 
 
 class RunsState(msgspec.Struct, frozen=True):
@@ -53,50 +51,44 @@ class Tick(Message, bubble=False):
     """The passage of about a second, upon which the screen in front updates; on a served board, only its ages."""
 
 
+@dataclass
 class Heard(Message, bubble=False):
     """A change of a served board, upon which the screen in front updates, and each other one when it is seen again."""
 
-    def __init__(self, change: Change) -> None:
-        super().__init__()
-        self.change = change
+    change: Change
 
 
+@dataclass
 class Open(Message):
     """A request to open a target."""
 
-    def __init__(self, target: Target) -> None:
-        super().__init__()
-        self.target = target
+    target: Target
 
 
+@dataclass
 class RunnerChanged(Message):
     """A runner that the user has just started or released."""
 
-    def __init__(self, runner: "Runner") -> None:
-        super().__init__()
-        self.runner = runner
+    runner: "Runner"
 
 
+@dataclass
 class SideChosen(Message):
     """A run for a task marked for a comparison with another marked one."""
 
-    def __init__(self, run: int, task: str) -> None:
-        super().__init__()
-        self.run = run
-        self.task = task
+    run: int
+    task: str
 
 
+@dataclass
 class Chosen(Message):
     """The user's choices in the submit form, with which the next form begins."""
 
-    def __init__(self, choice: "Choice") -> None:
-        super().__init__()
-        self.choice = choice
+    choice: "Choice"
 
 
+@dataclass(kw_only=True)
 class BackgroundFound(Message, bubble=False):
     """The terminal's answer on its background."""
 
-    def __init__(self, *, is_light: bool) -> None:
-        super().__init__()
-        self.is_light = is_light
+    is_light: bool
