@@ -705,8 +705,11 @@ class BoardApp(App[None]):
         from hpc_board.tui.choice import Choice
 
         self._keep_drafts()
-        # A second form replaces the first one, whose contents are a draft now.
-        self._return_to(target)
+        above = self._place
+        # A second form replaces the first one, whose contents are a draft now; a run stays below its form.
+        if self._return_to(target) and isinstance(above, targets.Report):
+            self.pop_screen()
+            self._open(above)
         choice = self._choice
         if target.of_run:
             choice = Choice(folder=choice.folder, task=target.task)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from textual import events
 from textual.app import App, ComposeResult
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
@@ -745,9 +746,11 @@ async def test_a_submission_waits_for_the_header_of_its_file(kernel: Path, monke
         assert len(board.sent) == 1
 
 
-@pytest.mark.parametrize("above", [targets.Report(7), targets.Standings("vectoradd", "H100")])
+@pytest.mark.parametrize(
+    ("above", "below"), [(targets.Report(7), [ReportScreen]), (targets.Standings("vectoradd", "H100"), [])]
+)
 async def test_a_second_form_replaces_the_first_one_whose_contents_are_kept(
-    kernel: Path, above: targets.Target
+    kernel: Path, above: targets.Target, below: list[type[Screen[None]]]
 ) -> None:
     async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -755,8 +758,8 @@ async def test_a_second_form_replaces_the_first_one_whose_contents_are_kept(
         pilot.app.post_message(Open(above))
         await settled(pilot)
         await press(pilot, "s")
-        assert [type(screen) for screen in pilot.app.screen_stack[1:]] == [TasksScreen, SubmitScreen]
-        await press(pilot, "escape", "s")
+        assert [type(screen) for screen in pilot.app.screen_stack[1:]] == [TasksScreen, *below, SubmitScreen]
+        await press(pilot, "escape", "T", "s")
         assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
