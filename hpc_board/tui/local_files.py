@@ -33,12 +33,6 @@ def starter_name(task: Task) -> str:
     return task.name + next(endings, Path(task.submission_name).suffix)
 
 
-def of_task(memory: Memory, task: Task) -> tuple[Path, bool]:
-    """Return the user's file for a task with a starter, and whether it is new, as `of_starter` does."""
-    path = starter_file(memory, task)
-    return of_starter(path, starter_text(task, path.name))
-
-
 def starter_text(task: Task, file_name: str) -> str:
     """Return the starter of a task for a file of this name: the first of the task's templates in its language.
 
@@ -52,17 +46,17 @@ def starter_text(task: Task, file_name: str) -> str:
     return starter(task, next(fitting, None) or template_name(task, None, file_name))
 
 
-def of_starter(path: Path, text: str) -> tuple[Path, bool]:
-    """Return `path`, and whether it is new: the starter is written there unless the user has that file.
+def of_task(path: Path, task: Task) -> tuple[Path, bool]:
+    """Return `path`, and whether it is new: the task's starter is written there unless the user has that file.
 
     Raises:
-        InputError: the path is not a regular file, or cannot be written.
+        InputError: the path is not a regular file, or cannot be written, or as `starter_text` has it.
     """
     if is_file(path):
         return path, False
     if os.path.lexists(path):
         raise InputError(f"{path} is not a file.", hint="Press W and enter another path.")
-    write_file(path, text.encode(), force=False)
+    write_file(path, starter_text(task, path.name).encode(), force=False)
     return path, True
 
 

@@ -20,7 +20,7 @@ from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.widgets.form import PathInput
 from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, press, settled, text_of
-from tests.tui.fake_board import ADDRESS, NOW, FakeBoard, run
+from tests.tui.fake_board import ADDRESS, NOW, TASKS, FakeBoard, run
 from tests.values import replace
 
 ROOT = Path(__file__).parents[2]
@@ -135,11 +135,12 @@ def test_an_editor_that_fails_or_is_missing_is_told(
 
 def test_a_starter_never_replaces_a_file(tmp_path: Path) -> None:
     path = tmp_path / "vectoradd.py"
-    assert local_files.of_starter(path, "one") == (path, True)
-    assert local_files.of_starter(path, "two") == (path, False)
-    assert path.read_text() == "one"
+    one, two = (replace(TASKS[-1], templates={"Python": f"import {name}\n"}) for name in ("one", "two"))
+    assert local_files.of_task(path, one) == (path, True)
+    assert local_files.of_task(path, two) == (path, False)
+    assert path.read_text().endswith("import one\n")
     with pytest.raises(InputError, match="is not a file"):
-        local_files.of_starter(tmp_path, "three")
+        local_files.of_task(tmp_path, two)
 
 
 def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

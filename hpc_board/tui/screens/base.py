@@ -472,7 +472,7 @@ class BoardScreen(Screen[None]):
             # Without an editor, no starter is written.
             if not editor.is_found(os.environ):
                 return path, False
-            return local_files.of_starter(path, local_files.starter_text(task, path.name))
+            return local_files.of_task(path, task)
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found

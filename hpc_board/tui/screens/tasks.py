@@ -312,7 +312,7 @@ class TasksScreen(BoardScreen):
                 self.remember_folder(file)
 
         def question() -> tuple[Path, bool, tuple[str, ...]]:
-            file, is_new = local_files.of_task(self.memory, task)
+            file, is_new = local_files.of_task(local_files.starter_file(self.memory, task), task)
             try:
                 previews = self.board.submissions.preview([SubmissionRequest(read_source(file), task.name)])
             except BoardError:
