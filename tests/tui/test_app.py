@@ -322,7 +322,7 @@ async def test_the_tree_says_that_there_is_no_home_folder(monkeypatch: pytest.Mo
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "s", "ctrl+o", "tilde")
-        assert any("No home folder" in toast for toast in toasts(pilot))
+        assert any("this account has no home folder" in toast for toast in toasts(pilot))
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, SubmitScreen)
 

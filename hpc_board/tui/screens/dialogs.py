@@ -1,6 +1,7 @@
 """The dialogs: a confirmation, lines, the help, a tree of files."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -19,6 +20,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, DirectoryTree, Input, Label, Static
 
+from hpc_board.accounts import home
 from hpc_board.domain.draft import Preview
 from hpc_board.domain.submission import EXTENSIONS
 from hpc_board.errors import BoardError, InputError
@@ -361,11 +363,10 @@ class PickFile(ModalScreen[Path | None]):
         self._show(self._recent[place % len(self._recent)])
 
     def action_home(self) -> None:
-        home = _home()
-        if home is None:
-            self.notify("No home folder on this machine.", severity="warning")
-        else:
-            self._show(home)
+        try:
+            self._show(home(os.environ))
+        except InputError as error:
+            self.notify(error.message, severity="warning")
 
     def _show(self, folder: Path) -> None:
         self._folder = folder
@@ -385,11 +386,4 @@ def _absolute(folder: Path) -> Path:
     try:
         return folder.absolute()
     except FileNotFoundError:
-        return _home() or Path("/")
-
-
-def _home() -> Path | None:
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
+        return Path(os.environ.get("HOME") or "/")
