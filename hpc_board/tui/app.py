@@ -86,20 +86,8 @@ Opener = Callable[[], "Board"]
 NOTIFIED_MAX = 5
 """The most runs ending at once that have a notification each."""
 
-TICK_SECONDS = 1.0
-"""The interval at which the screen in front reads the board again."""
-
-FOLLOW_SECONDS = 2.0
-"""The pause between two updates of the runs in flight."""
-
 NAMED_MAX = 20
 """The most runs that the message at exit names."""
-
-WARNING_SECONDS = 20.0
-"""The time for which a warning is shown."""
-
-MEMORY_SECONDS = 5.0
-"""The interval at which changes of the app's memory are written."""
 
 _QUITS = ("quit", "quit_by_letter")
 """The actions that quit the app at once."""
@@ -109,9 +97,6 @@ _HANGUP_SECONDS = 3.0
 
 _RECENT_MAX = 5
 """The most lines of the palette that precede the others as they were used before."""
-
-FAULTS_MAX = 4
-"""The most faulty files of preferences that are named at the start."""
 
 PLACES: Mapping[str, targets.Target] = {
     "tasks": targets.Tasks(),
@@ -173,7 +158,7 @@ def load_preferences(environ: Mapping[str, str]) -> Preferences:
             faults.insert(0, error)
     fault = next(iter(faults), None)
     if len(faults) > 1:
-        fault = InputError("\n".join(f"{each.message}\n{each.hint}" for each in faults[:FAULTS_MAX]), hint="")
+        fault = InputError("\n".join(f"{each.message}\n{each.hint}" for each in faults), hint="")
     return replace(found, themes=tuple(own), fault=fault)
 
 
@@ -223,17 +208,11 @@ def followed(board: "Board", before: RunsState) -> Followed:
     return Followed(runs_state, tuple(ended), tuple(released))
 
 
-def newest_entries(board: "Board") -> "tuple[FeedEntry, ...]":
-    """Return the newest entries of the feed; none if it cannot be read, of which the screens tell."""
-    with suppress(BoardError):
-        return board.standings.feed(limit=NOTIFIED_MAX)
-    return ()
-
-
 class BoardApp(App[None]):
     """The app for one board, which it opens after the first paint.
 
-    `now` is its clock, `memory` its stored state, `user_preferences` are the user's preferences.
+    `now` is its clock, `memory` its stored state, `user_preferences` are the user's preferences. The screen in front
+    reads the board again every `tick_seconds`; `follow_seconds` are between two updates of the runs in flight.
     """
 
     runs_state: var[RunsState] = var(RunsState())
@@ -271,8 +250,8 @@ class BoardApp(App[None]):
         file: Path | None = None,
         *,
         now: "Clock" = lambda: datetime.now(UTC),
-        tick_seconds: float = TICK_SECONDS,
-        follow_seconds: float = FOLLOW_SECONDS,
+        tick_seconds: float = 1.0,
+        follow_seconds: float = 2.0,
         memory: Memory | None = None,
         user_preferences: Preferences | None = None,
     ) -> None:
@@ -340,9 +319,7 @@ class BoardApp(App[None]):
             self.post_message(Answer("board", failure=error))
             return
         # Imported in this thread, so that the app stays responsive.
-        from hpc_board.tui.screens import tasks
-
-        del tasks
+        importlib.import_module("hpc_board.tui.screens.tasks")
         self.post_message(Answer("board", value=board))
 
     def _begin(self, board: "Board") -> None:
@@ -365,7 +342,7 @@ class BoardApp(App[None]):
         else:
             self._follow()
         self.set_interval(self._tick_seconds, self._post_tick)
-        self.set_interval(MEMORY_SECONDS, self._keep_memory)
+        self.set_interval(5.0, self._keep_memory)
         self._type_ahead.begin()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -423,7 +400,6 @@ class BoardApp(App[None]):
         return self._preferences.keys.get("app.quit", "q,ctrl+q").split(",")
 
     def action_help(self) -> None:
-        from hpc_board.tui.screens.base import BoardScreen
         from hpc_board.tui.screens.dialogs import HelpKey, HelpScreen, KeyGroup
 
         def group(active: ActiveBinding) -> KeyGroup:
@@ -433,8 +409,7 @@ class BoardApp(App[None]):
                 return KeyGroup.APP
             return KeyGroup.PLACES if keys.opens_place(active.binding.action) else KeyGroup.ACTIONS
 
-        screen = self.screen
-        if isinstance(screen, BoardScreen):
+        if (screen := self._front) is not None:
             lines = [
                 HelpKey(
                     self.get_key_display(active.binding),
@@ -448,10 +423,7 @@ class BoardApp(App[None]):
             self.push_screen(HelpScreen(screen.NAME, screen.HELP, lines))
 
     def action_commands(self) -> None:
-        from hpc_board.tui.screens.base import BoardScreen
-
-        screen = self.screen
-        if not isinstance(screen, BoardScreen):
+        if (screen := self._front) is None:
             return
         found: dict[str, PaletteLine] = {}
         for active in screen.active_bindings.values():
@@ -482,7 +454,8 @@ class BoardApp(App[None]):
         found_only = [replace(line, words=f"Theme, {line.words}", listed=False) for line in self._theme_lines()]
         find = partial(found_on, self._board, self._go_to)
         words = "Find an action, a task, a run by its number or a user …"
-        palette = Actions([*map(self._recorded, lines), *found_only], words, find=find)
+        listed = [replace(line, act=partial(self._act, line)) for line in lines]
+        palette = Actions([*listed, *found_only], words, find=find)
         self._watch_opening(palette)
         self.push_screen(palette)
 
@@ -507,15 +480,11 @@ class BoardApp(App[None]):
         grounds[self.theme] = f"in use; {grounds[self.theme]}"
         return [PaletteLine(name, words, "", partial(self._choose_theme, name)) for name, words in grounds.items()]
 
-    def _recorded(self, line: PaletteLine) -> PaletteLine:
-        """Return a line of the palette that goes to the top of the next one."""
-
-        def act() -> object:
-            recent = [line.name, *(name for name in self._memory.get("palette", "recent", ()) if name != line.name)]
-            self._memory.set("palette", "recent", tuple(recent[:_RECENT_MAX]))
-            return line.act()
-
-        return replace(line, act=act)
+    def _act(self, line: PaletteLine) -> object:
+        """Act as a line of the palette, which goes to the top of the next one."""
+        recent = dict.fromkeys((line.name, *self._memory.get("palette", "recent", ())))
+        self._memory.set("palette", "recent", tuple(recent)[:_RECENT_MAX])
+        return line.act()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "admin":
@@ -536,9 +505,7 @@ class BoardApp(App[None]):
 
     def action_back_to(self, place: int) -> None:
         """Close the screens above the one with this part of the path."""
-        from hpc_board.tui.screens.base import BoardScreen
-
-        if isinstance(self.screen, BoardScreen) and not self.screen.awaits_outcome():
+        if self._front is not None and not self._front.awaits_outcome():
             self._keep_drafts()
             while len(getattr(self.screen, "way", ())) > place:
                 self.pop_screen()
@@ -547,6 +514,8 @@ class BoardApp(App[None]):
         self.post_message(Open(targets.Admin(self._role)))
 
     async def action_quit(self) -> None:
+        from hpc_board.tui.formatting import held_text
+
         runs, lines = self.runs_state.in_flight, []
         if runs:
             names = ", ".join(map(str, runs))
@@ -554,7 +523,8 @@ class BoardApp(App[None]):
             if len(runs) > NAMED_MAX:
                 what = f"{len(runs)} runs continue."
             lines.append(f"{what} `hpc-board runs` lists your runs.")
-        lines += map(self._stays_words, self.runs_state.runners)
+        stays, now = "{}. `hpc-board release {}` releases it.", self._now()
+        lines += [stays.format(held_text(runner, now), runner.id) for runner in self.runs_state.runners]
         message = "\n".join(lines) or None
         # A screen that opens has its widgets then; Textual's own ones fail in an app that closes before.
         self.screen.call_after_refresh(self.exit, message=message)
@@ -795,20 +765,24 @@ class BoardApp(App[None]):
         return any(getattr(screen, "has_draft", False) for screen in self.screen_stack)
 
     @property
+    def _front(self) -> "BoardScreen | None":
+        """The screen in front; None for a dialog."""
+        screen: Any = self.screen if self.screen_stack else None
+        return screen if hasattr(screen, "target") else None
+
+    @property
     def _place(self) -> targets.Target | None:
         """The target whose screen is in front; None for a dialog."""
-        return getattr(self.screen, "target", None) if self.screen_stack else None
+        return None if self._front is None else self._front.target
 
     def _open(self, target: targets.Target) -> "BoardScreen":
-        from hpc_board.tui.screens.base import BoardScreen
-
         screen = screen_of(target, self._board, self._now)
         screen.memory = self._memory
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
         # A run opened from another one replaces it, as do a second form, board or user.
-        front = self.screen
-        if isinstance(front, BoardScreen) and type(target) is type(front.target) and front.may_close:
+        front = self._front
+        if front is not None and type(target) is type(front.target) and front.may_close:
             self.pop_screen()
         screen.way = getattr(self.screen, "place", ())
         screen.data_bind(BoardApp.runs_state, BoardApp.runner_rules, BoardApp.marked, BoardApp.asking_since)
@@ -819,12 +793,8 @@ class BoardApp(App[None]):
 
     def _watch_opening(self, screen: Screen[Any]) -> None:
         """Give the keys that wait for the screen that `screen` opens, once it has."""
-
-        def take_opening(was_opening: bool, is_opening: bool) -> None:
-            if was_opening and not is_opening:
-                self._type_ahead.end_opening(screen)
-
-        self.watch(screen, "is_opening", take_opening, init=False)
+        end = partial(self._type_ahead.end_opening, screen)
+        self.watch(screen, "is_opening", lambda is_opening: is_opening or end(), init=False)
 
     def _post_tick(self) -> None:
         # At exit, the app's screens are removed before its timers.
@@ -891,8 +861,12 @@ class BoardApp(App[None]):
 
     @work(thread=True, exclusive=True, group="follow")
     def _update_runs(self) -> None:
-        entries = newest_entries(self._board) if self._preferences.records else ()
-        self.post_message(Answer("follow", value=replace(followed(self._board, self.runs_state), entries=entries)))
+        found = followed(self._board, self.runs_state)
+        # The screens tell of a feed that cannot be read.
+        with suppress(BoardError):
+            if self._preferences.records:
+                found = replace(found, entries=self._board.standings.feed(limit=NOTIFIED_MAX))
+        self.post_message(Answer("follow", value=found))
 
     def _take_followed(self, event: Followed) -> None:
         # An answer can arrive after the app has closed its screens.
@@ -938,7 +912,7 @@ class BoardApp(App[None]):
         self.notify(words, title=title, severity="information" if good else "warning")
 
     def _notify_warning(self, text: str) -> None:
-        self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS)
+        self.notify(text, title="Warning", severity="warning", timeout=20.0)
 
     def _is_shown(self, run: "Run", rank: int | None) -> bool:
         """Return whether the screen in front shows the end of the run: the watch of its file, or the list of runs.
@@ -973,12 +947,6 @@ class BoardApp(App[None]):
                 title, words = record_text(entry)
                 words += ". You had first place." if entry.beats_own else ""
                 self._tell(words, title, good=not entry.beats_own)
-
-    def _stays_words(self, runner: "Runner") -> str:
-        """Return the line on a runner that outlasts the app."""
-        from hpc_board.tui.formatting import held_text
-
-        return f"{held_text(runner, self._now())}. `hpc-board release {runner.id}` releases it."
 
     def _notify_release(self, runner: "Runner") -> None:
         from hpc_board.domain.run import RunState
