@@ -61,7 +61,7 @@ VERBS = {
     "sort": Verb("o", "Sort", "Sort by the next column, like a click on its header"),
     "refresh": Verb("f5", "Refresh", "Read it again", "again"),
     "filter": Verb("slash", "Filter", "Filter the list as you type", display="/"),
-    "search": Verb("slash", "Search", "Go to the rows or lines with a text", display="/"),
+    "search": Verb("slash", "Search", "Go to the lines with a text", display="/"),
     "next_match": Verb("n", "Next match", "Go to the next match", "step(1)", shown=False),
     "previous_match": Verb("N", "Previous match", "Go to the previous match", "step(-1)", shown=False),
     "copy": Verb("y", "Copy", "Copy text or run number; again: command, file, job", shown=False),

@@ -222,7 +222,7 @@ async def test_a_list_whose_items_have_moved_is_read_again_around_the_selected_o
         assert selected is not None
         app.length = 303
         app.read(anew=False)
-        await until(pilot, lambda: app.pane.place == 303 - selected)
+        await until(pilot, lambda: app.pane.window.offset + grid.cursor_row == 303 - selected)
         assert (app.pane.selected, grid.cursor_row - grid.first_in_sight) == (selected, line)
         for _ in range(12):
             await pilot.press("pageup")
@@ -251,7 +251,7 @@ async def test_the_details_follow_once_the_cursor_rests(monkeypatch: pytest.Monk
         monkeypatch.setattr(list_pane, "_REST_SECONDS", 3600)
         await pilot.press("down")
         await until(pilot, lambda: app.pane.is_moving)
-        assert (app.pane.selected, app.pane.place) == (29, 1)
+        assert (app.pane.selected, app.pane.grid.cursor_row) == (29, 1)
         app.read(anew=False)
         await pilot.pause()
         assert shown(pilot, "This is 30.")

@@ -18,7 +18,6 @@ from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid, Row
-from hpc_board.tui.widgets.list_pane import ListPane
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run
 from tests.values import replace
@@ -326,12 +325,12 @@ async def test_another_order_keeps_the_selected_run_and_counts_the_whole_of_a_sh
         assert grid.current == "58"
         await press(pilot, "O")
         assert "Runs 60 " in text_of(pilot.app)
-        assert pilot.app.screen.query_one(ListPane).place == 57
+        assert grid.cursor_row == 57
         while "User▲" not in text_of(pilot.app):
             await press(pilot, "o")
             assert grid.current == "58"
         assert "58" in listed(pilot.app)
-        assert pilot.app.screen.query_one(ListPane).place == 17
+        assert grid.cursor_row == 17
 
 
 async def test_a_run_whose_state_changes_moves_in_the_order_of_states() -> None:

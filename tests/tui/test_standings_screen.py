@@ -6,7 +6,6 @@ import threading
 import pytest
 from textual.app import App
 from textual.widget import Widget
-from textual.widgets import Tabs
 
 from hpc_board.domain.moderation import Remarks, Removal
 from hpc_board.domain.run import RunState
@@ -141,25 +140,21 @@ async def test_the_cursor_begins_at_the_first_user_below_the_marks_that_are_fast
         assert pane(pilot.app.screen).grid.current == "34"
 
 
-async def test_a_search_finds_rows_beyond_those_read_and_goes_around_the_board() -> None:
+async def test_a_filter_finds_rows_beyond_those_read_and_esc_leaves_the_selected_one_in_its_place() -> None:
     board = long_board()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "slash", *"USER99")
-        assert "/ Search" not in text_of(pilot.app).splitlines()[-1]
-        assert pane(pilot.app.screen).grid.current == "1099"
-        assert "H100 1,000 · /USER99: 1 of 11" in text_of(pilot.app)
-        await press(pilot, "enter", "n")
-        assert line(pilot.app, "user990 ").split()[0] == "991"
-        assert "H100 1,000 · /USER99: 2 of 11" in text_of(pilot.app)
-        await press(pilot, "N", "N")
-        assert pane(pilot.app.screen).grid.current == "1999"
-        assert "/USER99: 11 of 11" in text_of(pilot.app)
-        await press(pilot, "n")
-        assert "/USER99: 1 of 11" in text_of(pilot.app)
+        assert "H100 11 of 1,000 · filter: USER99" in text_of(pilot.app)
+        assert "You are 701 of 1,000 on H100" in text_of(pilot.app)
+        await press(pilot, "enter", "down", "down")
+        assert line(pilot.app, "user991 ").split()[0] == "992"
+        await press(pilot, "escape")
+        assert pane(pilot.app.screen).grid.current == "1991"
+        assert line(pilot.app, "user989 ").split()[0] == "990"
 
 
-async def test_a_search_reads_files_too_says_that_nothing_is_found_and_ends_with_its_words() -> None:
+async def test_a_filter_reads_files_too_stays_for_ones_own_runs_and_is_left_for_ones_own_row() -> None:
     board = long_board(30, own=20)
     board.boards["H100"] = tuple(
         replace(row, file_name="float4.py") if row.run == 1007 else row for row in board.boards["H100"]
@@ -167,19 +162,16 @@ async def test_a_search_reads_files_too_says_that_nothing_is_found_and_ends_with
     async with app_on(board).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "slash", *"float4")
-        assert pane(pilot.app.screen).grid.current == "1007"
-        await press(pilot, "enter", "slash", "x")
-        assert "/x: not found" in text_of(pilot.app)
-        assert pane(pilot.app.screen).grid.current == "1007"
-        await press(pilot, "escape", "n")
-        assert "float4" not in text_of(pilot.app).splitlines()[3]
-        assert isinstance(pilot.app.screen, StandingsScreen)
-        assert "User" in line(pilot.app, "Rank")
-        await press(pilot, "slash", *"ada", "enter", "a")
+        assert (pane(pilot.app.screen).grid.row_count, pane(pilot.app.screen).grid.current) == (1, "1007")
+        await press(pilot, "x", "enter")
+        assert "No row matches “float4x”" in text_of(pilot.app)
+        await press(pilot, "escape", "slash", *"ada", "enter", "a")
         assert "User" not in line(pilot.app, "Rank"), "the rows are the user's own"
-        assert "ada: " not in text_of(pilot.app)
-        await press(pilot, "n")
-        assert "/ada: 1 of 1" in text_of(pilot.app)
+        assert "H100 1 of 1 · filter: ada" in text_of(pilot.app)
+        await press(pilot, "a", "u")
+        assert "filter: ada" not in text_of(pilot.app)
+        assert pane(pilot.app.screen).grid.row_count > 1
+        assert pane(pilot.app.screen).grid.current == "1020"
 
 
 async def test_runs_that_were_removed_stand_below_with_the_reason() -> None:
@@ -218,7 +210,7 @@ async def test_wide_terminals_have_boards_beside_each_other() -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_a_search_without_a_match_tells_of_those_on_other_gpus_and_n_goes_there(size: tuple[int, int]) -> None:
+async def test_a_filter_is_that_of_all_gpus_and_one_without_a_match_names_those_with_any(size: tuple[int, int]) -> None:
     board = FakeBoard()
     ada, barbara = standing(1, "ada", 21.4e-6, 98, 21), standing(2, "barbara", 31.4e-6, 99, 22)
     board.boards["A100"] = (ada, barbara)
@@ -226,20 +218,20 @@ async def test_a_search_without_a_match_tells_of_those_on_other_gpus_and_n_goes_
     async with app_on(board).run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "slash", *"barb", "enter")
-        assert "/barb: found on A100 and L4; n goes there" in text_of(pilot.app)
-        await press(pilot, "n")
-        assert "/barb: 1 of 1" in text_of(pilot.app)
-        assert pilot.app.screen.query_one(Tabs).active == "gpu-1"
-        found = next(each for each in pilot.app.screen.query(BoardPane) if each.gpu == "A100")
-        assert found.grid.has_focus
-        assert found.grid.current == "99"
+        assert "“barb” is on A100 and L4." in text_of(pilot.app)
+        await press(pilot, "right")
+        assert "A100 1 of 2 · filter: barb" in text_of(pilot.app)
+        assert pane(pilot.app.screen).gpu == "A100"
+        assert pane(pilot.app.screen).grid.has_focus
+        assert pane(pilot.app.screen).grid.current == "99"
         await press(pilot, "escape")
-        assert "barb:" not in text_of(pilot.app)
+        assert "barb " not in text_of(pilot.app).replace("barbara", "")
+        assert pane(pilot.app.screen).grid.row_count == 2
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, TasksScreen)
 
 
-async def test_a_board_of_one_gpu_offers_no_other_gpu_and_a_search_is_cleared_before_the_screen_is_left() -> None:
+async def test_a_board_of_one_gpu_offers_no_other_gpu_and_a_filter_is_cleared_before_the_screen_is_left() -> None:
     board = FakeBoard()
     board.known_gpus = board.known_gpus[:1]
     async with app_on(board).run_test(size=(120, 40)) as pilot:
@@ -248,8 +240,9 @@ async def test_a_board_of_one_gpu_offers_no_other_gpu_and_a_search_is_cleared_be
         assert "GPU" not in text_of(pilot.app).splitlines()[-1]
         await press(pilot, "slash", *"bob", "enter")
         assert "Clear" in text_of(pilot.app).splitlines()[-1]
+        assert "filter: bob" in text_of(pilot.app)
         await press(pilot, "escape")
-        assert "/bob" not in text_of(pilot.app)
+        assert "filter: bob" not in text_of(pilot.app)
         assert isinstance(pilot.app.screen, StandingsScreen)
 
 

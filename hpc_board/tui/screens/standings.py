@@ -16,15 +16,13 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, MarkKind, Rows, Standing
 from hpc_board.model.gpu import Gpu
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.board_pane import BoardPane
-from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.list_pane import LOADING, ListPane
 
 _BESIDE_FROM = 120
@@ -43,8 +41,7 @@ class StandingsScreen(RunScreen):
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU"),
         binding("mine"),
         binding("scope", "Switch between the standings and your ranked runs"),
-        binding("search", "Search the users and the files of the rows"),
-        *bindings("next_match", "previous_match"),
+        binding("filter", "Filter the boards of all GPUs by users and files"),
         binding("feed", "Show recent changes to this task's standings"),
         binding("competition"),
     ]
@@ -69,8 +66,6 @@ class StandingsScreen(RunScreen):
         self._gpu = target.gpu
         self._gpus: tuple[str, ...] = ()
         self._own = False
-        self._words = ""
-        """The words of the last search."""
         self._competition = ""
         """The competition of the board, if it is in one."""
 
@@ -92,10 +87,10 @@ class StandingsScreen(RunScreen):
         self._ask(patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide keys without a use: search beside its field, competition without one."""
+        """Hide keys without a use, such as the filter of an empty board."""
         if (action == "competition" and not self._competition) or (action == "turn" and len(self._gpus) < 2):
             return False
-        if action == "search" and (self._active is None or self._active.is_filtering or self._active.is_empty):
+        if action == "filter" and (self._active is None or self._has_no_rows):
             return False
         return super().check_action(action, parameters)
 
@@ -107,8 +102,7 @@ class StandingsScreen(RunScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        labels = {"scope": "All users" if self._own else "Your runs"}
-        return labels | {"back": "Clear"} if self._words else labels
+        return {**super().key_labels, "scope": "All users" if self._own else "Your runs"}
 
     def shows(self, target: targets.Target) -> bool:
         return isinstance(target, targets.Standings) and target.task == self._task_name
@@ -129,7 +123,7 @@ class StandingsScreen(RunScreen):
         def select(found: Standing | None) -> None:
             if found is not None:
                 pane = next(pane for pane in self._panes if pane.gpu == gpu)
-                pane.jump(pane.span_around(found.rank - 1), select=str(found.run))
+                pane.go_to(pane.span_around(found.rank - 1), select=str(found.run))
                 self._ask(patient=False)
 
         if self._own:
@@ -138,23 +132,16 @@ class StandingsScreen(RunScreen):
 
     def reason_against(self, action: str) -> str:
         reason = super().reason_against(action)
-        if self._active is not None and self._active.is_empty:
+        if self._has_no_rows:
             needs_rows = reason or action == "mine" or (action == "scope" and not self._own)
             return "This board has no rows yet." if needs_rows else ""
         return "This row is not a user's run." if reason == NOTHING_SELECTED and self._selected else reason
-
-    def action_back(self) -> None:
-        if self._words:
-            self._set_words("")
-        else:
-            super().action_back()
 
     def action_scope(self) -> None:
         self._own = not self._own
         self.refresh_bindings()
         self._show_place()
         for pane in self._panes:
-            pane.remark = ""
             pane.jump(Span())
         self._ask(patient=False)
 
@@ -166,20 +153,12 @@ class StandingsScreen(RunScreen):
         if own is None:
             self.notify(f"You have no passing ranked run on {pane.gpu}.")
             return
-        if pane.grid.current == str(own.run):
+        if pane.grid.current == str(own.run) and not pane.words:
             pane.jump(Span())
         else:
             # In the list of own runs, the rank gives no position of the best run.
-            pane.jump(Span() if self._own else pane.span_around(own.rank - 1), select=str(own.run))
+            pane.go_to(Span() if self._own else pane.span_around(own.rank - 1), select=str(own.run))
         self._ask(patient=False)
-
-    def action_search(self) -> None:
-        if self._active is not None:
-            self._active.query_one(FilterLine).open(self._words)
-            self.refresh_bindings()
-
-    def action_step(self, by: int) -> None:
-        self._search(by)
 
     def action_submit(self) -> None:
         self.submit_latest_of(self._task_name, self._gpu)
@@ -202,6 +181,10 @@ class StandingsScreen(RunScreen):
     @property
     def _active(self) -> BoardPane | None:
         return next((pane for pane in self._panes if pane.gpu == self._gpu), None)
+
+    @property
+    def _has_no_rows(self) -> bool:
+        return self._active is not None and self._active.is_empty and not self._active.words
 
     @property
     def _selected(self) -> Standing | Mark | Run | None:
@@ -287,89 +270,35 @@ class StandingsScreen(RunScreen):
         if number is not None:
             self.post_message(Open(targets.Report(number)))
 
-    @on(BoardPane.Searched)
-    def _take_words(self, event: BoardPane.Searched) -> None:
-        self._set_words(event.words)
-
-    def _set_words(self, words: str) -> None:
-        self._words = words
-        self._search(0)
-        self.refresh_bindings()
-
-    def _search(self, by: int) -> None:
-        """Select the next match in this direction, or for 0 the first one from the selected row on.
-
-        A step from a board without matches leads to the first board that has any.
-        """
-        pane = self._active
-        if pane is None:
-            return
-        if not self._words:
-            self.withdraw("search")
-            for each in self._panes:
-                each.remark = ""
-                each.redraw_details()
-            return
-
-        def select(found: Mapping[str, Sequence[tuple[int, Standing]]]) -> None:
-            if (matches := found.get(pane.gpu)) is None:
-                where = f"found on {listing(tuple(found))}; n goes there" if found else "not found"
-                pane.remark = f"/{self._words}: {where}"
-                pane.redraw_details()
-                if by and found:
-                    self._gpu = next(iter(found))
-                    self.tabs.active = f"gpu-{self._gpus.index(self._gpu)}"
-                    self._search(0)
-                return
-            at = pane.place or 0
-            behind = [index for index, (place, _) in enumerate(matches) if (place - at) * (by or 1) >= abs(by)]
-            index = (behind or range(len(matches)))[-1 if by < 0 else 0]
-            pane.remark = f"/{self._words}: {index + 1} of {len(matches)}"
-            place, row = matches[index]
-            pane.jump(pane.span_around(place), select=str(row.run))
-            self._ask(patient=False)
-
-        self.ask("search", partial(self._matches, pane.gpu, self._words.casefold()), select)
-
-    def _matches(self, first: str, words: str) -> Mapping[str, Sequence[tuple[int, Standing]]]:
-        """Return the matches on the board of this GPU, or if it has none those on each other board with matches."""
-        rows = Rows.OWN if self._own else Rows.USERS
-        found_on: dict[str, Sequence[tuple[int, Standing]]] = {}
-        for gpu in sorted(self._gpus, key=lambda gpu: gpu != first):
-            (found,) = self.board.standings.pages(self._task_name, [gpu], rows=rows)
-            matches = [
-                (place, row)
-                for place, row in enumerate(found.rows)
-                if words in f"{row.shown_name(entrants=True)} {row.file_name}".casefold()
-            ]
-            if matches:
-                found_on[gpu] = matches
-            if first in found_on:
-                break
-        return found_on
-
     def _ask(self, *, patient: bool) -> None:
         for pane in self._panes:
             if pane.gpu in self._beside and pane.has_size:
                 self.read(pane, patient=patient)
 
-    def _pages(self, gpu: str, _: str) -> Page[Standing]:
+    def _pages(self, gpu: str, words: str) -> Page[Standing]:
         board, task, own = self.board, self._task_name, self._own
         rows = Rows.OWN if own else Rows.USERS
         has_plot = self.size.height >= _PLOT_FROM
 
         def page(span: Span) -> Part[Standing]:
-            first = span.offset
-            if span.at_end:
+            first, limit = (0, None) if words else (span.offset, span.limit)
+            if span.at_end and not words:
                 (top,) = board.standings.pages(task, [gpu], rows=rows, limit=1)
                 first = max(0, top.total - span.limit)
-            (found,) = board.standings.pages(task, [gpu], rows=rows, limit=span.limit, offset=first)
+            (found,) = board.standings.pages(task, [gpu], rows=rows, limit=limit, offset=first)
+            items = tuple(row for row in found.rows if _matches(row, words))
             # Only a short board has room for its plot, for which all of its runs are read.
-            is_whole = len(found.rows) == found.total
-            records = board.standings.records(task, gpu) if has_plot and is_whole else ()
+            is_whole = len(found.rows) == found.total <= span.limit
+            records = board.standings.records(task, gpu) if has_plot and is_whole and items else ()
             # Among users, the best late run of each is a mark.
             uncounted = board.standings.uncounted(task, gpu)
             about = found, tuple(run for run in uncounted if own or run.remarks.removal), records, own
-            return Part(first, found.rows, first + len(found.rows) < found.total, found.total, about)
+            below = first + len(found.rows) < found.total
+            return Part(first, items, below, len(items) if words else found.total, about)
 
         return page
+
+
+def _matches(row: Standing, words: str) -> bool:
+    text = f"{row.shown_name(entrants=True)} {row.file_name}".casefold()
+    return all(word in text for word in words.casefold().split())

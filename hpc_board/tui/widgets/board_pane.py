@@ -6,7 +6,6 @@ from datetime import datetime
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run
@@ -19,7 +18,7 @@ from hpc_board.report.histories import records_plot
 from hpc_board.report.plots import text_plot
 from hpc_board.report.standings import OVERLAPS, Line, restriction_words
 from hpc_board.tui import paging
-from hpc_board.tui.formatting import speed_text
+from hpc_board.tui.formatting import listing, speed_text
 from hpc_board.tui.paging import Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.blocks import entitle, log_lines, show_text, speedup_cell
@@ -44,13 +43,6 @@ class BoardPane(ListPane[Standing]):
     the user's own runs. The plot takes the lines that the rows leave.
     """
 
-    class Searched(Message):
-        """Other words of a search."""
-
-        def __init__(self, words: str) -> None:
-            super().__init__()
-            self.words = words
-
     def __init__(
         self,
         gpu: str,
@@ -63,7 +55,7 @@ class BoardPane(ListPane[Standing]):
         kind = Kind[Standing](
             _columns([]),
             key=lambda row: str(row.run),
-            filter_words="search users and files; after Enter, n and N step through the matches",
+            filter_words="words of user or file: ada float4",
             run=lambda row: row.run,
             nothing=self._nothing,
             title=gpu,
@@ -71,7 +63,7 @@ class BoardPane(ListPane[Standing]):
         super().__init__(kind, pages, id=id, grid_id=f"{id}-rows")
         self.gpu = gpu
         self.page: Page | None = None
-        """The last page read; its rows are only the visible ones."""
+        """The last page read; its rows are the visible ones, or with a filter all."""
         self._user = user
         self._now = now
         self._uncounted: tuple[Run, ...] = ()
@@ -103,29 +95,46 @@ class BoardPane(ListPane[Standing]):
         return Span(3 * rows, max(0, place - rows // 2 - rows))
 
     def narrow(self, words: str, scope: str = "") -> None:
-        del scope
-        self.post_message(self.Searched(words))
+        """Filter the boards of all GPUs; without words, each keeps the selected row in its place."""
+        for pane in self._boards:
+            row = pane.line
+            super(BoardPane, pane).narrow(words, scope)
+            if not words and isinstance(row, Standing):
+                pane.jump(pane.span_around(row.rank - 1), select=str(row.run))
+
+    def go_to(self, span: Span, *, select: str | None = None) -> None:
+        """Clear the filter, and read the board from `span` on."""
+        if self.words:
+            self.narrow("")
+        self.jump(span, select=select)
+
+    @property
+    def _boards(self) -> "Sequence[BoardPane]":
+        """Return the boards of all GPUs, as far as they have their widgets."""
+        return [pane for pane in self.screen.query(BoardPane) if pane.is_mounted]
 
     def show(self, part: Part[Standing]) -> None:
         if self._own_runs != part.about[-1]:
             self._fastest_s = math.inf
         self.page, self._uncounted, self._records, self._own_runs = part.about
-        rows = [*part.items, *(self.page.marks if self.page else ())]
-        self._fastest_s = min(self._fastest_s, *(row.score_s for row in rows), math.inf)
+        page: Page = part.about[0]
+        self._unfiltered = f"{page.total:,}"
+        self._fastest_s = min(
+            self._fastest_s, *(row.score_s for row in page.rows), *(mark.score_s for mark in page.marks), math.inf
+        )
         # Speed-ups and marks of all rows depend on the last page.
         self.redraw()
         super().show(part)
-        self._show_about()
-        for pane in self.screen.query(BoardPane):
-            if pane.is_mounted:
-                pane.show_records()
+        for pane in self._boards:
+            pane.show_about()
+            pane.show_records()
 
     def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
         window = self.window
-        marks = self.page.marks if self.page else ()
+        marks = self.page.marks if self.page and not self.words else ()
         for index, line in with_marks(window.items, marks, above=window.offset > 0, below=window.below):
             yield index, f"{line.kind}-{line.run}-{line.name}" if isinstance(line, Mark) else str(line.run), line
-        if not window.below:
+        if not window.below and not self.words:
             for run in self._uncounted:
                 yield max(0, len(window.items) - 1), f"uncounted-{run.id}", run
 
@@ -143,11 +152,15 @@ class BoardPane(ListPane[Standing]):
     def _line(self, row: Standing | Mark | Run) -> Line:
         return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())
 
-    def _show_about(self) -> None:
+    def show_about(self) -> None:
+        """Show the reader's place, the legend, and other GPUs whose rows match a filter that no row here matches."""
         if self.page is not None:
             about = self._about(self.page, own_runs=self._own_runs)
             legend = any(row.overlaps_above for row in self.window.items)
             more = [*restriction_words(self.page), *([_LEGEND] if legend else [])]
+            if self.words and not self.window.items:
+                found = tuple(pane.gpu for pane in self._boards if pane.window.items)
+                more += [f"“{self.words}” is on {listing(found)}."] if found else []
             text = Text.assemble(about, *((f"\n{line}", Tone.MUTED.value) for line in more))
             show_text(self.query_one(".hint", Static), text)
 
@@ -158,7 +171,7 @@ class BoardPane(ListPane[Standing]):
 
     def show_records(self) -> None:
         """Show the plot of the records, if there are several and the rows leave room for it."""
-        beside = (pane for pane in self.screen.query(BoardPane) if pane.display and pane.is_mounted)
+        beside = (pane for pane in self._boards if pane.display)
         # Boards side by side have plots of one height.
         rooms = [pane.room for pane in beside if pane.room >= _PLOT_LINES_MIN]
         height = min(self.size.height // 2, self.room, *rooms)

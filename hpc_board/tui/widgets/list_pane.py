@@ -130,8 +130,6 @@ class ListPane(Vertical, Generic[T]):
         self.words = ""
         self.scope = ""
         """A name that restricts the list in addition to the words."""
-        self.remark = ""
-        """The end of the title, such as the place of a match among all."""
         self._unfiltered = ""
         """The length of the list without its filter, "712" or "40+"; empty if it is unknown."""
         self._kind = kind
@@ -232,12 +230,6 @@ class ListPane(Vertical, Generic[T]):
         if window.total is not None:
             return f"{window.total:,}"
         return f"{window.offset + len(window.items)}{'+' if window.below else ''}"
-
-    @property
-    def place(self) -> int | None:
-        """Return the index of the selected item in the list, if any."""
-        row = self.grid.cursor_row
-        return self.window.offset + self._indexes[row] if 0 <= row < len(self._indexes) else None
 
     @property
     def is_filtered(self) -> bool:
@@ -521,7 +513,6 @@ class ListPane(Vertical, Generic[T]):
             title,
             f"{len(self._chosen)} selected" if self._chosen else "",
             f"filter: {self._filter}" if self.is_filtered else "",
-            self.remark,
         )
         entitle(self.grid, toned(" · ".join(filter(None, parts))))
 
