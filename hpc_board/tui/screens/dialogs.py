@@ -56,8 +56,8 @@ class Confirm(ModalScreen[bool]):
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 500), markup=False)
             with Horizontal():
-                yield Button(toned(self._no).plain, id="no", compact=True)
-                yield Button(toned(self._yes).plain, id="yes", compact=True)
+                yield Button(toned(self._no).plain, id="no", action="screen.answer(False)", compact=True)
+                yield Button(toned(self._yes).plain, id="yes", action="screen.answer(True)", compact=True)
             yield KeyLine()
 
     def on_mount(self) -> None:
@@ -72,10 +72,6 @@ class Confirm(ModalScreen[bool]):
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)
-
-    @on(Button.Pressed)
-    def _press(self, event: Button.Pressed) -> None:
-        self.dismiss(event.button.id == "yes")
 
 
 _CHARACTERS_MAX = 500
@@ -252,9 +248,7 @@ class HelpScreen(ModalScreen[None]):
     """The help of one screen: its name, its keys in groups, and a paragraph about it."""
 
     CSS_PATH = "help.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,enter", "dismiss", "Back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,enter", "dismiss", "Back")]
 
     def __init__(self, name: str, about: str, keys: Sequence[HelpKey]) -> None:
         super().__init__()

@@ -135,38 +135,25 @@ class SubmitScreen(BoardScreen):
         start = self._choice
         with Container(id="panes"):
             with VerticalScroll(id="form", classes="panel", can_focus=False):
-                with Horizontal(classes="field", id="file-field"):
-                    yield Label("File")
-                    yield PathInput(value=str(start.file or ""), id="file")
-                    yield Button("Browse", id="browse", compact=True)
-                with Horizontal(classes="below"):
-                    yield Label()
-                    yield Static(id="file-note", markup=False)
-                with Horizontal(classes="field"):
-                    yield Label("Task")
-                    yield TypedSelect[str]([], prompt="loading the tasks …", compact=True, id="task")
-                with Horizontal(classes="field"):
-                    yield Label("Mode")
-                    modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]
-                    yield TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
-                with Horizontal(classes="field"):
-                    yield Label("Note")
-                    yield Input(value=start.note, placeholder="optional", compact=True, id="note")
-                with Horizontal(classes="field", id="gpu-field"):
-                    yield Label("GPUs")
-                    yield GpuList(compact=True, markup=False, id="gpus")
-                with Horizontal(classes="field", id="options-field"):
-                    yield Label("Options")
-                    yield OptionsInput(value=start.options, id="options")
-                with Horizontal(classes="below"):
-                    yield Label()
-                    yield Static(id="options-note", markup=False)
+                browse = Button("Browse", id="browse", action="screen.browse", compact=True)
+                yield _row("field", "File", PathInput(value=str(start.file or ""), id="file"), browse, id="file-field")
+                yield _row("below", "", Static(id="file-note", markup=False))
+                tasks = TypedSelect[str]([], prompt="loading the tasks …", compact=True, id="task")
+                yield _row("field", "Task", tasks)
+                modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]
+                mode = TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
+                yield _row("field", "Mode", mode)
+                note = Input(value=start.note, placeholder="optional", compact=True, id="note")
+                yield _row("field", "Note", note)
+                yield _row("field", "GPUs", GpuList(compact=True, markup=False, id="gpus"), id="gpu-field")
+                yield _row("field", "Options", OptionsInput(value=start.options, id="options"), id="options-field")
+                yield _row("below", "", Static(id="options-note", markup=False))
                 with Vertical(id="foot"):
                     yield Static(id="status", markup=False)
                     with Horizontal(id="buttons"):
-                        yield Button("Submit", id="send", variant="primary", compact=True)
-                        yield Button("Watch", id="watch", compact=True)
-                        yield Button("Show the script", id="show-script", compact=True)
+                        yield Button("Submit", id="send", action="screen.send", variant="primary", compact=True)
+                        yield Button("Watch", id="watch", action="screen.watch", compact=True)
+                        yield Button("Show the script", id="show-script", action="screen.preview", compact=True)
             with VerticalScroll(id="about", classes="panel"):
                 yield Description(id="description")
             yield PreviewPane(id="preview", classes="panel")
@@ -437,16 +424,6 @@ class SubmitScreen(BoardScreen):
         self._unsettled = False
         self._show_gpus()
         self._check()
-
-    @on(Button.Pressed)
-    def _press(self, event: Button.Pressed) -> None:
-        actions = {
-            "send": self.action_send,
-            "browse": self.action_browse,
-            "show-script": self.action_preview,
-            "watch": self.action_watch,
-        }
-        actions[event.button.id or "send"]()
 
     # Answers of the board
 
@@ -867,6 +844,10 @@ class SubmitScreen(BoardScreen):
         self.query_one("#send", Button).disabled = self.is_open("send") or unfit
         self.query_one("#watch", Button).disabled = bool(self.reason_against("watch"))
         self.refresh_bindings()
+
+
+def _row(kind: str, name: str, *widgets: Widget, id: str | None = None) -> Horizontal:  # noqa: A002
+    return Horizontal(Label(name), *widgets, classes=kind, id=id)
 
 
 def _request(choice: Choice) -> SubmissionRequest:
