@@ -22,14 +22,7 @@ from textual.widgets import Input, OptionList, Select, Static, Tab, Tabs
 from textual.widgets.option_list import Option
 
 from hpc_board.domain.draft import Preview
-from hpc_board.domain.job_options import (
-    NO_OPTIONS,
-    OPTION_NAMES,
-    JobOptions,
-    OptionRules,
-    completed,
-    parsed,
-)
+from hpc_board.domain.job_options import NO_OPTIONS, OPTION_NAMES, OptionRules, completed, parsed
 from hpc_board.domain.submission import EXTENSIONS
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.gpu import Gpu, GpuStatus
@@ -205,27 +198,16 @@ class OptionsInput(CompletedInput):
         return tuple(name for name in self.rules.names if name in self.known)
 
     @property
-    def options(self) -> JobOptions:
-        """Return the options in the field.
-
-        Raises:
-            InputError: they are invalid.
-            Refused: the settings do not permit one.
-        """
-        try:
-            found = parsed(self.value)
-        except InputError as error:
-            permitted = ", ".join(f"{name}=…" for name in self._names)
-            raise InputError(error.message, hint=f"Permitted: {permitted or 'none'}") from error
-        self.rules.check(found, "this field")
-        return found
-
-    @property
     def fault(self) -> str:
         """Return the fault of the field with its remedy; empty without one."""
+        try:
+            options = parsed(self.value)
+        except InputError as found:
+            permitted = ", ".join(f"{name}=…" for name in self._names)
+            return f"{found.message} Permitted: {permitted or 'none'}"
         error = self.refusal
         try:
-            self.options  # noqa: B018 - it raises
+            self.rules.check(options, "this field")
         except BoardError as found:
             error = found
         return "" if error is None else f"{error.message} {error.hint}".strip()
