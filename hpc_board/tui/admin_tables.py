@@ -11,13 +11,7 @@ from rich.text import Text
 
 from hpc_board.domain.admin_views import BoardState, PersonState
 from hpc_board.domain.board_options import Visibility, moment_words
-from hpc_board.domain.moderation import (
-    REASON_CHARACTERS_MAX,
-    SUBMISSION,
-    Category,
-    Decision,
-    Limits,
-)
+from hpc_board.domain.moderation import REASON_CHARACTERS_MAX, SUBMISSION, Category, Decision, Limits
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.report.boards import terms_facts

@@ -85,7 +85,7 @@ async def test_a_watch_has_the_bar_of_its_newest_run(monkeypatch: pytest.MonkeyP
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
         screen = app.screen
         assert isinstance(screen, WatchScreen)
-        await until(pilot, lambda: screen._began)
+        await until(pilot, lambda: screen.answered_at("look") is not None)
         kernel.write_text(header + "# saved\n")
         await until(pilot, lambda: bool(board.sent))
         board.replace_run(replace(RUNS[1], id=1))

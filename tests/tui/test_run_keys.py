@@ -237,7 +237,7 @@ async def test_a_run_of_a_watch_has_the_verbs_of_one(monkeypatch: pytest.MonkeyP
         await until(pilot, lambda: isinstance(pilot.app.screen, WatchScreen))
         screen = pilot.app.screen
         assert isinstance(screen, WatchScreen)
-        await until(pilot, lambda: not screen.is_open("look") and screen._began)
+        await until(pilot, lambda: not screen.is_open("look") and screen.answered_at("look") is not None)
         kernel.write_text(f"{kernel.read_text()}# saved\n")
         await until(pilot, lambda: screen.run_in_hand is not None)
         await press(pilot, "y")

@@ -136,7 +136,7 @@ def test_a_watch_looks_as_designed(
         await until(pilot, lambda: isinstance(pilot.app.screen, WatchScreen))
         screen = pilot.app.screen
         assert isinstance(screen, WatchScreen)
-        await until(pilot, lambda: screen._began)
+        await until(pilot, lambda: screen.answered_at("look") is not None)
         kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n# saved\n")
         await until(pilot, lambda: bool(board.sent))
         board.replace_run(replace(RUNS[3], id=1))

@@ -112,7 +112,6 @@ class AdminScreen(RunScreen):
         self._pages = _PAGES if self._is_admin else _FOR_CREATORS
         self._page = "boards"
         self._stop: Decision | None = None
-        self._knows_stop = False
         self._ask_again: Callable[[str], None] | None = None
         self._ticks = 0
 
@@ -153,7 +152,7 @@ class AdminScreen(RunScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         elsewhere = any(action in actions for actions in _ACTIONS.values())
         if (elsewhere and action not in _ACTIONS[self._page]) or (
-            action == "stop" and not (self._is_admin and self._knows_stop)
+            action == "stop" and not (self._is_admin and self.answered_at("stop"))
         ):
             return False
         if action == "user" and self._page == "boards":
@@ -486,7 +485,7 @@ class AdminScreen(RunScreen):
         return lambda _: whole(tuple(filter(is_wanted, self.board.moderation.decisions(limit=_ROWS_MAX))))
 
     def _show_stop(self, stop: Decision | None) -> None:
-        self._stop, self._knows_stop = stop, True
+        self._stop = stop
         self.stop_line.update(admin_tables.stop_text(stop, self.now()))
         self.refresh_bindings()
 

@@ -100,9 +100,7 @@ class BoardScreen(Screen[None]):
     All questions to the board go through `ask`, which runs them in a thread that posts an `Answer`.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", tooltip="Go back", id="screen.back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", tooltip="Go back", id="screen.back")]
     NAME: ClassVar[str] = ""
     """The name of this screen in the help, by default that of its class."""
     HELP: ClassVar[str] = ""

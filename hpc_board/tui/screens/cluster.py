@@ -87,6 +87,7 @@ class ClusterScreen(RunScreen):
     )
 
     pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one("#gpu-list", ListPane)
+    in_flight: getters.query_one[ListPane[Run]] = getters.query_one("#flying-list", ListPane)
 
     def __init__(self, board: Board, now: Clock, target: targets.Cluster) -> None:
         super().__init__(board, now, target)
@@ -94,7 +95,6 @@ class ClusterScreen(RunScreen):
         self._own: tuple[Run, ...] = ()
         self._runners: tuple[Runner, ...] = ()
         self._known: dict[str, _Known] = {}
-        self._answered_at: datetime | None = None
 
     def compose_body(self) -> ComposeResult:
         kind = Kind(
@@ -129,7 +129,7 @@ class ClusterScreen(RunScreen):
         self.pane.grid.focus()
 
     def look_again(self) -> None:
-        if self._answered_at is None or self.now() - self._answered_at >= _PAUSE:
+        if (at := self.answered_at("cluster")) is None or self.now() - at >= _PAUSE:
             self.action_ask_again()
         self._show()
 
@@ -151,7 +151,7 @@ class ClusterScreen(RunScreen):
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
         """Return the selected run in flight, if that list has the focus."""
-        return self._in_flight.selected if self.is_mounted and self.focused is self._in_flight.grid else None
+        return self.in_flight.selected if self.is_mounted and self.focused is self.in_flight.grid else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the keys of a run beside the list of GPUs."""
@@ -167,18 +167,13 @@ class ClusterScreen(RunScreen):
         return None if status is None else status.gpu.name
 
     def _take(self, answer: _Answer) -> None:
-        self._answered_at = self.now()
         self._statuses, self._runners = answer.statuses, answer.runners
         self._own = tuple(run for run in answer.runs if run.user == self.board.user)
-        self._in_flight.show_all(answer.runs)
+        self.in_flight.show_all(answer.runs)
         for status in answer.statuses:
             if not status.problem or status.availability.total is not None:
                 self._known[status.gpu.name] = _Known(status.availability, status.asked_at or self.now())
         self._show()
-
-    @property
-    def _in_flight(self) -> ListPane[Run]:
-        return self.query_one("#flying-list", ListPane)
 
     def _show(self) -> None:
         if self._statuses is not None:

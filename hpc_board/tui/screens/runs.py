@@ -195,12 +195,7 @@ class RunsScreen(RunScreen):
         def read(offset: int, limit: int) -> Sequence[Line]:
             nonlocal left
             runs = self.board.runs.list(
-                everyone=everyone,
-                gpu=self._gpu,
-                words=words,
-                order=order,
-                offset=offset,
-                limit=limit,
+                everyone=everyone, gpu=self._gpu, words=words, order=order, offset=offset, limit=limit
             )
             started = known | self.board.runs.started([run.id for run in runs if run.id not in known])
             running = [run.id for run in runs if run.state is RunState.RUNNING][:left]

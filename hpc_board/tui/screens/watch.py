@@ -135,7 +135,6 @@ class WatchScreen(RunScreen):
         self._watched = target
         self._mode = target.mode if target.mode in MODES else Mode.TEST
         self._saves = Saves(target.file)
-        self._began = False
         self._paused = False
         self._is_new = False
         self._sent_at: datetime | None = None
@@ -236,7 +235,7 @@ class WatchScreen(RunScreen):
         """Read the file, unless another screen is in front."""
         if not self._is_in_front or self.is_open("send"):
             return
-        saves, began = self._saves, self._began
+        saves, began = self._saves, self.answered_at("look")
 
         def question() -> tuple[Saves, bool]:
             return saves.look() if began else (Saves.since_now(saves.file), False)
@@ -244,7 +243,6 @@ class WatchScreen(RunScreen):
         self.ask("look", question, self._take_look, patient=True, whom=THE_FILE)
 
     def _take_look(self, looked: tuple[Saves, bool]) -> None:
-        self._began = True
         self._saves, self._is_new = looked
         if not self._runs and self._saves.seen and self.has_class("-huge"):
             name = self._watched.file.name
@@ -393,7 +391,7 @@ class WatchScreen(RunScreen):
             words = toned("saved: submitting …", Tone.ACCENT)
         elif self._is_new:
             words = toned(f"saved: {self._pending_reason}", Tone.WAITING)
-        elif self._began and self._saves.seen is None:
+        elif self.answered_at("look") and self._saves.seen is None:
             words = toned("the file does not exist; waiting for it", Tone.WAITING)
         else:
             words = toned("watching: save the file to submit it", Tone.GOOD)

@@ -155,7 +155,6 @@ class ListPane(Vertical, Generic[T]):
         self._wanted: str | None = None
         self._edge: int | None = 0
         """The index of the item to select once the list has been read, at its top or at its end."""
-        self._reported: str | None = None
         self._chosen: dict[str, T] = {}
         """The items that Space has selected; other pages may have them."""
 
@@ -466,10 +465,9 @@ class ListPane(Vertical, Generic[T]):
     def _show_selected(self) -> None:
         """Show the details of the selected item, and tell of a change."""
         self._stop_rest()
-        self._described = self.grid.current
+        before, self._described = self._described, self.grid.current
         self.redraw_details()
-        if self._reported != self.grid.current:
-            self._reported = self.grid.current
+        if before != self._described:
             self.post_message(self.Selected())
         # They also depend on the item's state.
         self.screen.refresh_bindings()

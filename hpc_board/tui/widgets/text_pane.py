@@ -121,7 +121,7 @@ class TextPane(Vertical):
         self.subject = f"the {title.lower()}"
         self.copied = ""
         self.view_id = view
-        self._text = ""
+        self.text = ""
         self._growing = False
         self._words = ""
         self._unseen_from = 0
@@ -148,11 +148,7 @@ class TextPane(Vertical):
 
     @property
     def is_empty(self) -> bool:
-        return not self._text
-
-    @property
-    def text(self) -> str:
-        return self._text
+        return not self.text
 
     def show(self, text: str, *, nothing: str, growing: bool) -> None:
         """Show this text, or the text `nothing` if it is empty.
@@ -163,8 +159,8 @@ class TextPane(Vertical):
         words = self.query_one(".nothing", Static)
         words.display = not text
         words.update(empty_text(nothing) if not text else "")
-        if text != self._text:
-            had_text = bool(self._text)
+        if text != self.text:
+            had_text = bool(self.text)
             self._take(text)
             if bool(text) is not had_text:
                 self.screen.refresh_bindings()
@@ -192,12 +188,12 @@ class TextPane(Vertical):
 
     def _take(self, text: str) -> None:
         view = self.view
-        follows = view.heads_for_end if self._text else self._growing
-        if self._text and text.startswith(self._text):
-            view.write(text[len(self._text) :], scroll_end=False)
+        follows = view.heads_for_end if self.text else self._growing
+        if self.text and text.startswith(self.text):
+            view.write(text[len(self.text) :], scroll_end=False)
         else:
             view.clear().write(text, scroll_end=False)
-        self._text = text
+        self.text = text
         if self._words:
             view.mark(_matches(view.lines, self._words), view.current)
         if follows:
@@ -207,7 +203,7 @@ class TextPane(Vertical):
     def _show_standing(self) -> None:
         view = self.view
         standing = self.query_one(".standing", Static)
-        standing.display = bool(self._text) and (self._growing or bool(self._words))
+        standing.display = bool(self.text) and (self._growing or bool(self._words))
         parts = []
         if self._words:
             place = f"{view.current + 1} of {len(view.matches)}" if view.matches else "not found"
