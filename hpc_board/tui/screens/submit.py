@@ -846,7 +846,7 @@ class SubmitScreen(BoardScreen):
         self.refresh_bindings()
 
 
-def _row(kind: str, name: str, *widgets: Widget, id: str | None = None) -> Horizontal:  # noqa: A002
+def _row(kind: str, name: str, *widgets: Widget, id: str | None = None) -> Horizontal:
     return Horizontal(Label(name), *widgets, classes=kind, id=id)
 
 

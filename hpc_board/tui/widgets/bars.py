@@ -106,7 +106,7 @@ def _path_line(places: list[Text]) -> Text:
 class Sections(Horizontal, can_focus=False):
     """The names of the pages, each with the digit that opens it; empty pages are dim, others may be hidden."""
 
-    def __init__(self, names: Sequence[tuple[str, str]], *, id: str) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(self, names: Sequence[tuple[str, str]], *, id: str) -> None:
         super().__init__(id=id)
         self._names = tuple(names)
         self._current = ""

@@ -51,7 +51,7 @@ class Blocks(VerticalScroll):
 
     _shown: tuple[blocks.Block, ...] = ()
 
-    def __init__(self, title: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(self, title: str = "", *, id: str | None = None) -> None:
         super().__init__(id=id, classes="panel")
         self.border_title = title
 

@@ -50,7 +50,7 @@ class BoardPane(ListPane[Standing]):
         pages: Callable[[str], paging.Page[Standing]],
         now: Callable[[], datetime],
         *,
-        id: str,  # noqa: A002 - Textual's name for it
+        id: str,
     ) -> None:
         kind = Kind[Standing](
             _columns([]),

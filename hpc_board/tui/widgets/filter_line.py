@@ -36,7 +36,7 @@ class FilterLine(Horizontal, can_focus=False):
     class Closed(Message):
         """The end of the input, with or without words."""
 
-    def __init__(self, placeholder: str, *, id: str) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(self, placeholder: str, *, id: str) -> None:
         super().__init__(id=id)
         self._placeholder = placeholder
         self.display = False

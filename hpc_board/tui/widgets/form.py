@@ -54,13 +54,7 @@ class CompletedInput(Input):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", show=False)]
 
-    def __init__(
-        self,
-        complete: Callable[[str], str | None],
-        *,
-        value: str,
-        id: str,  # noqa: A002 - Textual's name for it
-    ) -> None:
+    def __init__(self, complete: Callable[[str], str | None], *, value: str, id: str) -> None:
         super().__init__(value, suggester=_Completer(complete), compact=True, select_on_focus=False, id=id)
 
     def action_complete(self) -> None:
@@ -74,7 +68,7 @@ class CompletedInput(Input):
 class PathInput(CompletedInput):
     """A field for the path of a submission."""
 
-    def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(self, *, value: str, id: str) -> None:
         super().__init__(completion, value=value, id=id)
         self._offered = value
 
@@ -183,7 +177,7 @@ class OptionsInput(CompletedInput):
     refusal: BoardError | None = None
     """The error with which the board refuses the options."""
 
-    def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(self, *, value: str, id: str) -> None:
         super().__init__(lambda text: completed(text, self._names), value=value, id=id)
 
     def watch_rules(self) -> None:

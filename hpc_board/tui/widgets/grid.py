@@ -90,6 +90,7 @@ class _Line:
         yield from self._segments(self._row)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        # All lines are equally wide: else the table measures all of them again for each one that changes.
         return Measurement(options.max_width, options.max_width)
 
 
@@ -128,14 +129,7 @@ class Grid(DataTable[_Line]):
     _is_updating = False
     """True while cells of rows are replaced, each of which is drawn afterwards."""
 
-    def __init__(
-        self,
-        columns: Sequence[Column],
-        *,
-        id: str,  # noqa: A002 - Textual's name for it
-        opens: bool = True,
-        title: str = "",
-    ) -> None:
+    def __init__(self, columns: Sequence[Column], *, id: str, opens: bool = True, title: str = "") -> None:
         super().__init__(id=id, classes="panel", cursor_type="row", cell_padding=0, zebra_stripes=False)
         self.border_title = toned(title)
         self._opens = opens

@@ -117,12 +117,7 @@ class ListPane(Vertical, Generic[T]):
             self.item = item
 
     def __init__(
-        self,
-        kind: Kind[T],
-        pages: Callable[[str], Page[T]] | None = None,
-        *,
-        id: str,  # noqa: A002 - Textual's name for it
-        grid_id: str | None = None,
+        self, kind: Kind[T], pages: Callable[[str], Page[T]] | None = None, *, id: str, grid_id: str | None = None
     ) -> None:
         super().__init__(id=id)
         self.subject = id

@@ -93,7 +93,7 @@ def usual_time_of(board: Board, run: Run) -> UsualTime:
 class ProgressLine(Static):
     """The progress of a run in flight, hidden for one that has ended."""
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(self, *, id: str) -> None:
         super().__init__(id=id, markup=False)
         self.display = False
 

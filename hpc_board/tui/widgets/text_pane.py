@@ -115,7 +115,7 @@ class TextPane(Vertical):
         binding("copy", "Copy the text to the clipboard", id="text.copy"),
     ]
 
-    def __init__(self, title: str, *, view: str, id: str | None = None, framed: bool = True) -> None:  # noqa: A002
+    def __init__(self, title: str, *, view: str, id: str | None = None, framed: bool = True) -> None:
         super().__init__(id=id, classes="panel" if framed else None)
         self.border_title = title
         self.subject = f"the {title.lower()}"
@@ -346,7 +346,7 @@ class SourceView(TextPane):
 
     numbers = getters.query_one(_LineNumbers)
 
-    def __init__(self, title: str = "", *, view: str, id: str | None = None, framed: bool = True) -> None:  # noqa: A002
+    def __init__(self, title: str = "", *, view: str, id: str | None = None, framed: bool = True) -> None:
         super().__init__(title, view=view, id=id, framed=framed)
         self._ending = ""
         self._marked: frozenset[str] = frozenset()
