@@ -227,9 +227,7 @@ class AdminScreen(RunScreen):
         self._decide(question, [Line("Reason", placeholder="shown to all users")], "Start" if stopped else "Stop", act)
 
     def action_visibility(self) -> None:
-        board = self._selected
-        if not isinstance(board, BoardState):
-            return
+        board: BoardState = self._selected
         close = board.visibility is Visibility.PUBLIC
         question = (
             f"Close {board.name}? Only members, creator and admins will see it."
@@ -270,9 +268,7 @@ class AdminScreen(RunScreen):
         )
 
     def action_limits(self) -> None:
-        board = self._selected
-        if not isinstance(board, BoardState):
-            return
+        board: BoardState = self._selected
 
         def act(lines: tuple[str, ...]) -> str:
             ranked, other = map(limits_of, lines)
@@ -336,10 +332,8 @@ class AdminScreen(RunScreen):
     # Users
 
     def action_ban(self) -> None:
-        person, moderation = self._selected, self.board.moderation
-        if not isinstance(person, PersonState):
-            return
-        name = person.name
+        person: PersonState = self._selected
+        name, moderation = person.name, self.board.moderation
         if person.ban is not None:
 
             def unban(lines: tuple[str, ...]) -> str:
@@ -357,9 +351,7 @@ class AdminScreen(RunScreen):
     # Runs
 
     def action_remove(self) -> None:
-        run = self._selected
-        if not isinstance(run, Run):
-            return
+        run: Run = self._selected
         number = run.submission
         if run.remarks.removal is not None:
 

@@ -258,21 +258,19 @@ class TasksScreen(BoardScreen):
         if lines is None:
             return
         path = expanded(lines[0])
+        exists = is_file(path)
 
-        def replace(yes: bool | None) -> None:
+        def write(yes: bool | None) -> None:
             if yes:
-                self._write(task, path, force=True)
+                self.ask("write", lambda: _written(path, task, force=exists), self._tell_written)
             else:
                 self._ask_path(task, path)
 
-        if is_file(path):
+        if exists:
             question = f"{path} already exists. Replace it?"
-            self.app.push_screen(Confirm(question, "Replace it", "Keep it", destroys=True), replace)
+            self.app.push_screen(Confirm(question, "Replace it", "Keep it", destroys=True), write)
         else:
-            self._write(task, path)
-
-    def _write(self, task: Task, path: Path, *, force: bool = False) -> None:
-        self.ask("write", lambda: _written(path, task, force=force), self._tell_written)
+            write(True)
 
     def _tell_written(self, starter: Path) -> None:
         self.remember_folder(starter)

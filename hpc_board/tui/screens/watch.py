@@ -233,7 +233,7 @@ class WatchScreen(RunScreen):
 
     def _look(self) -> None:
         """Read the file, unless another screen is in front."""
-        if not self._is_in_front or self.is_open("send"):
+        if not self.is_active or self.is_open("send"):
             return
         saves, began = self._saves, self.answered_at("look")
 
@@ -247,7 +247,7 @@ class WatchScreen(RunScreen):
         if not self._runs and self._saves.seen and self.has_class("-huge"):
             name = self._watched.file.name
             self.change.show_source(SourceText(self._saves.seen.decode(errors="replace"), name, name))
-        if self._is_new and self._is_in_front and not self._paused:
+        if self._is_new and self.is_active and not self._paused:
             self._cancel_stale()
             if not self._pending_reason:
                 self._send()
@@ -266,10 +266,6 @@ class WatchScreen(RunScreen):
             self.withdraw("look")
             self._saves = Saves(self._saves.file, self._saves.seen)
         self.look_again()
-
-    @property
-    def _is_in_front(self) -> bool:
-        return self.app.screen is self
 
     @property
     def _pending_reason(self) -> str:
