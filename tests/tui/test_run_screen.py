@@ -18,6 +18,7 @@ from hpc_board.tui import editor
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.widgets.bars import PageTabs
 from hpc_board.tui.widgets.text_pane import LogView, TextPane
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import RUNS, FakeBoard, result, run, timing
@@ -89,7 +90,7 @@ async def test_the_names_of_eight_pages_fit_into_a_narrow_line(width: int, last:
         await press(pilot, "r", "down", "down", "enter")
         screen = pilot.app.screen
         assert isinstance(screen, ReportScreen)
-        screen.sections.show("overview")
+        screen.page_tabs.show_page("overview")
         await settled(pilot)
         assert text_of(pilot.app).splitlines()[2].endswith(last)
 
@@ -104,7 +105,7 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         await press(pilot, "left_square_bracket")
         assert "Source" in page(pilot.app)
         place = text_of(pilot.app).splitlines()[2].index("Cases")
-        await pilot.click("#pages", offset=(place, 0))
+        await pilot.click(PageTabs, offset=(place, 0))
         await settled(pilot)
         assert "Median" in page(pilot.app)
 

@@ -42,7 +42,7 @@ from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, BoardScreen,
 from hpc_board.tui.screens.dialogs import AskLines, Line
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings, page_bindings
-from hpc_board.tui.widgets.bars import Sections
+from hpc_board.tui.widgets.bars import PageTabs
 from hpc_board.tui.widgets.list_pane import ListPane
 
 _PAGES = (("boards", "Boards"), ("people", "Users"), ("runs", "Ranked runs"), ("log", "Log"))
@@ -103,7 +103,7 @@ class AdminScreen(RunScreen):
         f"{SORT_HELP}"
     )
 
-    sections = getters.query_one(Sections)
+    page_tabs = getters.query_one(PageTabs)
     stop_line = getters.query_one("#stop", Static)
 
     def __init__(self, board: Board, now: Clock, target: targets.Admin) -> None:
@@ -117,7 +117,7 @@ class AdminScreen(RunScreen):
 
     def compose_body(self) -> ComposeResult:
         yield Static(toned("Loading …", Tone.MUTED), id="stop", markup=False)
-        yield Sections(self._pages, id="pages")
+        yield PageTabs(self._pages)
         lists: dict[str, tuple[Any, Callable[[str], Page[Any]]]] = {
             "boards": (admin_tables.boards, self._boards),
             "people": (admin_tables.people, self._people),
@@ -184,7 +184,7 @@ class AdminScreen(RunScreen):
         self.memory.set("admin", "page", page)
         for pane in self.query(ListPane):
             pane.display = pane.id == page
-        self.sections.show(page)
+        self.page_tabs.show_page(page)
         self._pane.grid.focus()
         self.show_place("Admin", dict(self._pages)[page])
         self.refresh_bindings()

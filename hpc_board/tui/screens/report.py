@@ -36,7 +36,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import Clock, is_ready_to_rank
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, page_bindings
-from hpc_board.tui.widgets.bars import Sections
+from hpc_board.tui.widgets.bars import PageTabs
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
@@ -94,7 +94,7 @@ class ReportScreen(RunScreen):
     evidence = getters.query_one("#evidence", Blocks)
     roof = getters.query_one("#roof", Blocks)
     submitted = getters.query_one("#submitted", SourceView)
-    sections = getters.query_one(Sections)
+    page_tabs = getters.query_one(PageTabs)
     headline = getters.query_one("#headline", Static)
     progress_line = getters.query_one(ProgressLine)
 
@@ -111,7 +111,7 @@ class ReportScreen(RunScreen):
     def compose_body(self) -> ComposeResult:
         yield Static(toned("Loading the run …", Tone.MUTED), id="headline", markup=False)
         yield ProgressLine(id="progress-line")
-        yield Sections(_PAGES, id="pages")
+        yield PageTabs(_PAGES)
         with Container(id="panes"):
             yield Blocks("Overview", id="overview")
             yield CasesPane(id="cases-pane")
@@ -298,7 +298,7 @@ class ReportScreen(RunScreen):
     def _show_pages(self) -> None:
         has = {"cases": self._has_cases, "log": not self.printed.is_empty, "code": self._has_code}
         empty = [page for page, full in has.items() if not full]
-        self.sections.show(self._page, empty, [name for name in _NAMES if name not in self._shown_pages])
+        self.page_tabs.show_page(self._page, empty, [name for name in _NAMES if name not in self._shown_pages])
 
     @property
     def _shown_pages(self) -> list[str]:

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Footer, Static, Tab, Tabs
 
 from hpc_board.domain.runner import Runner
 from hpc_board.errors import BoardError
@@ -103,56 +104,38 @@ def _path_line(places: list[Text]) -> Text:
     return Text(" / ", Tone.MUTED.value).join(places)
 
 
-class Sections(Horizontal, can_focus=False):
+class PageTabs(Tabs, can_focus=False):
     """The names of the pages, each with the digit that opens it; empty pages are dim, others may be hidden."""
 
-    def __init__(self, names: Sequence[tuple[str, str]], *, id: str) -> None:
-        super().__init__(id=id)
-        self._names = tuple(names)
-        self._current = ""
-        self._empty: Sequence[str] = ()
+    def __init__(self, pages: Sequence[tuple[str, str]]) -> None:
+        super().__init__(*(Tab("", id=f"page-{name}") for name, _ in pages))
+        self._titles = [title for _, title in pages]
 
-    def compose(self) -> ComposeResult:
-        for number, (name, title) in enumerate(self._names, start=1):
-            yield _Section(name, number, title)
+    def show_page(self, current: str, empty: Sequence[str] = (), hidden: Sequence[str] = ()) -> None:
+        for tab in self.query(Tab):
+            tab.display = _page_of(tab) not in hidden
+            tab.set_class(_page_of(tab) in empty, "-empty")
+        self.active = f"page-{current}"
+        self.on_resize()
 
     def on_resize(self) -> None:
-        self._draw()
-
-    def show(self, current: str, empty: Sequence[str] = (), hidden: Sequence[str] = ()) -> None:
-        self._current, self._empty = current, empty
-        for label in self.query(_Section):
-            label.display = label.page not in hidden
-        self._draw()
-
-    def _draw(self) -> None:
         """Draw the names with less space around them, or even behind their digits, where all need it to fit."""
-        labels = [label for label in self.query(_Section) if label.display]
-        room = self.size.width - sum(len(label.title) for label in labels)
-        self.set_class(room < 4 * len(labels), "-tight")
-        gap = " " if room >= 3 * len(labels) else ""
-        for label in labels:
-            label.show(is_open=label.page == self._current, is_empty=label.page in self._empty, gap=gap)
+        labels = enumerate(zip(self.query(Tab), self._titles, strict=True), 1)
+        shown = [(number, tab, title) for number, (tab, title) in labels if tab.display]
+        room = self.size.width - sum(len(title) for _, _, title in shown)
+        self.set_class(room < 4 * len(shown), "-tight")
+        gap = " " if room >= 3 * len(shown) else ""
+        for number, tab, title in shown:
+            digit = "not bold" if tab.has_class("-empty") and tab.id != self.active else f"not bold {Tone.ACCENT.value}"
+            tab.label = Content.assemble((f"{number}{gap}", digit), title)
+
+    @on(Tab.Clicked)
+    async def _open(self, event: Tab.Clicked) -> None:
+        await self.run_action(f"screen.show('{_page_of(event.tab)}')")
 
 
-class _Section(Static):
-    """The name of a page; a click opens it."""
-
-    def __init__(self, page: str, number: int, title: str) -> None:
-        super().__init__(markup=False)
-        self.page = page
-        self._number = number
-        self.title = title
-
-    def show(self, *, is_open: bool, is_empty: bool, gap: str) -> None:
-        tone = Tone.STRONG if is_open else Tone.MUTED if is_empty else Tone.PLAIN
-        digit = Tone.ACCENT.value if not is_empty or is_open else Tone.MUTED.value
-        self.update(Text.assemble((f"{self._number}{gap}", digit), (self.title, tone.value)))
-        self.set_class(is_open, "-open")
-
-    async def on_click(self, event: events.Click) -> None:
-        event.stop()
-        await self.run_action(f"screen.show('{self.page}')")
+def _page_of(tab: Tab) -> str:
+    return str(tab.id).removeprefix("page-")
 
 
 _ALWAYS = ("help", "admin")
