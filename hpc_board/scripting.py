@@ -128,6 +128,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     `run` and `other` are the numbers of the runs, the older first. `speedup` is the ratio of their times, with its 95 %
     confidence interval, and `shown` says that the measurements show a difference; None without times of the same cases.
+    `caveats` are the reasons to doubt it, such as other conditions.
     """
 
     gpu: str
@@ -138,6 +139,7 @@ class Comparison(msgspec.Struct, frozen=True):
     speedup_high: float | None
     shown: bool
     text: str
+    caveats: tuple[str, ...] = ()
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -753,9 +755,12 @@ def _tags(tags: Mapping[str, str] | None) -> "Tags":
 
 
 def _comparison(found: "Compared") -> Comparison:
+    from hpc_board.report.comparisons import caveats
+
     (one, other), score = found.runs, found.comparison.score
+    doubts = tuple(each.text for each in caveats(found.runs, found.results, found.comparison))
     if score is None:
-        return Comparison(found.gpu, one.id, other.id, None, None, None, shown=False, text="")
+        return Comparison(found.gpu, one.id, other.id, None, None, None, shown=False, text="", caveats=doubts)
     return _of(
         Comparison,
         score,
@@ -764,6 +769,7 @@ def _comparison(found: "Compared") -> Comparison:
         other=other.id,
         speedup_low=score.low,
         speedup_high=score.high,
+        caveats=doubts,
     )
 
 

@@ -44,7 +44,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
     return (
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
         *([] if pairs and not rows else [differences]),
-        *_caveats(runs, results, comparison),
+        *caveats(runs, results, comparison),
         *_bars(files, comparison, specs.texts),
         *kernel_table(pairs, titles),
         *_confidence(comparison),
@@ -148,7 +148,8 @@ def _busy_processors(result: Result) -> float:
     return max((case.timing.busy_processors for case in result.cases if case.timing), default=0.0)
 
 
-def _caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
+def caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
+    """Yield the reasons to doubt the difference of two runs: failures, throttling, other load and other conditions."""
     for run, result in zip(runs, results, strict=True):
         if run.verdict != "pass":
             yield Paragraph(f"Run {run.id} did not pass: {verdict_text(result.verdict)}.", Tone.BAD)

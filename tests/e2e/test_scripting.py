@@ -192,12 +192,20 @@ def test_a_task_its_template_the_code_of_a_run_and_a_comparison_are_at_hand(reco
     one, other = (board.run(each.id) for each in runs)
     assert "custom_kernel" in board.code(one)
     (found,) = board.compare(one, other)
-    assert (found.run, found.other, found.shown) == (one.id, other.id, True)
+    assert (found.run, found.other, found.shown, found.caveats) == (one.id, other.id, True, ())
     assert found.speedup == pytest.approx(2)
     assert (found.speedup_low or 0) < 2 < (found.speedup_high or 0)
     assert board.compare(one.id, other.id) == board.compare(other, one.id) == (found,)
     assert (board.code(one.id), board.diff(one.id, other)) == (board.code(one), board.diff(one, other))
     assert [each.id for each in board.as_completed([one.id, other])] == [one.id, other.id]
+
+
+def test_a_comparison_has_the_caveats_of_the_report(recording: Recorded) -> None:
+    for reference_ns in (3.0e6, 6.0e6):
+        recording.add(result=result_of(Verdict.PASS, row_case(reference_ns=reference_ns)), score_s=2.1e-3)
+    (found,) = Board().compare(1, 2)
+    (caveat,) = found.caveats
+    assert caveat.startswith("Conditions differed: the task's reference took 2.00x as long in run 2;")
 
 
 def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Recorded) -> None:

@@ -11,6 +11,7 @@ from hpc_board.domain.standing import Page, Standing, Version
 from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.model.kernels import METRICS
 from hpc_board.model.result import Result
+from hpc_board.report.comparisons import caveats
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import bests, in_order
 from hpc_board.report.views import Moment, Seconds, Unchanged, View, view_of
@@ -386,6 +387,8 @@ class ComparisonView(View, frozen=True):
     reference_ratio: float | None
     """the ratio of the reference's time in the second run to that in the first"""
     emulated: bool
+    caveats: list[str]
+    """the reasons to doubt the difference, as the report has them"""
 
     @classmethod
     def of(cls, runs: tuple[Run, Run], results: tuple[Result, Result], comparison: Comparison) -> "ComparisonView":
@@ -401,6 +404,7 @@ class ComparisonView(View, frozen=True):
             score=None if comparison.score is None else DifferenceView.of(comparison.score),
             reference_ratio=comparison.reference,
             emulated=any(run.emulated for run in runs),
+            caveats=[each.text for each in caveats(runs, results, comparison)],
         )
 
 
