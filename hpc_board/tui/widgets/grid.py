@@ -223,6 +223,11 @@ class Grid(DataTable[_Line]):
             return self
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
+    def watch_virtual_size(self) -> None:
+        # Textual may keep an automatic height that it took between the change of the rows and that of this size.
+        if self.styles.auto_dimensions:
+            self.call_after_refresh(self.refresh, layout=True)
+
     def set_sorting(self, sorting: Sorting) -> None:
         """Show in its head by which column the table is sorted."""
         if sorting != self._sorting:
