@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from hpc_board.model.text import one_line
 from hpc_board.report.tasks import first_sentence
@@ -17,22 +18,27 @@ from hpc_board.report.views.results import CaseView
 from hpc_board.report.views.runs import LookView, RunView, SubmissionView, WholeRunView
 from hpc_board.report.views.tasks import TaskView
 
-_NAMES_BYTES_MAX = 40
+_NAMES_BYTES_MAX = 39
 """The bytes of the names of GPU and file together; the latter is cut first."""
 
 _GPU_BYTES_MAX = 24
 _FILE_BYTES_MIN = 6
 _OF_TOLERANCE_BYTES = len(',"of_tolerance":0.12')
-_WORDS_BYTES_MAX = 40
+_SPEC_BYTES_MAX = 40
+_PATTERN_BYTES_MAX = 80
 _DESCRIPTION_BYTES_MAX = 80
-_LINE_BYTES_MAX = 120
-_MESSAGE_BYTES_MAX = 170
+_LISTED_BYTES = len("[]\n")
+_PASSED_BYTES_MAX = 450 - _LISTED_BYTES
+_BYTES_MAX = 500 - _LISTED_BYTES
 _NUMBERS_MAX = 8
 _DIGITS = 4
 
 
 class BriefRunView(View, frozen=True):
-    """A run in brief: keys without news are left out, numbers have four digits, and texts are cut."""
+    """A run in brief: keys without news are left out, numbers have four digits, and a text that is cut ends with ….
+
+    Long names of files and GPUs lose their end.
+    """
 
     id: int
     """the number of the run"""
@@ -52,7 +58,7 @@ class BriefRunView(View, frozen=True):
     failed: int | UnsetType = UNSET
     """the number of those that failed"""
     spec: str | UnsetType = UNSET
-    """the arguments of the first case that failed; after the last whole one that fits, there is a …"""
+    """the arguments of the first case that failed"""
     wrong: int | UnsetType = UNSET
     """the number of wrong elements in its output"""
     pattern: str | UnsetType = UNSET
@@ -91,7 +97,7 @@ class BriefRunView(View, frozen=True):
         ratios = [] if failed else [case.of_tolerance for case in run.cases if isinstance(case.of_tolerance, float)]
         room = _NAMES_BYTES_MAX - (_OF_TOLERANCE_BYTES if ratios else 0)
         gpu = _cut(run.gpu, min(_GPU_BYTES_MAX, room - _FILE_BYTES_MIN))
-        return cls(
+        found = cls(
             id=run.id,
             gpu=gpu,
             file_name=_cut(run.file_name, room - len(json.dumps(gpu)) + 2),
@@ -99,7 +105,6 @@ class BriefRunView(View, frozen=True):
             submission=UNSET if run.submission == run.id or is_passed_test else run.submission,
             state=UNSET if run.verdict else run.state,
             verdict=run.verdict or UNSET,
-            message=_cut(run.message or run.reason, _MESSAGE_BYTES_MAX) or UNSET,
             cases=len(run.cases) or UNSET,
             failed=len(failed) or UNSET,
             score_s=_rounded(run.score_s),
@@ -107,20 +112,25 @@ class BriefRunView(View, frozen=True):
             score_high_s=_rounded(run.score_high_s),
             rank=run.rank or UNSET,
             late_s=_rounded(run.late_s),
-            verdict_line=_cut(run.verdict_line or "", _LINE_BYTES_MAX) or UNSET,
             times_ns=times[:_NUMBERS_MAX] or UNSET,
             advice=[each.kind for each in run.advice] or UNSET if isinstance(run, WholeRunView) else UNSET,
             repeats=run.repeats or UNSET,
             entrant=run.entrant or UNSET,
             **(_of_failed(failed[0]) if failed else {"of_tolerance": round(max(ratios), 2) if ratios else UNSET}),
         )
+        for key, text in (("verdict_line", run.verdict_line or ""), ("message", run.message or run.reason)):
+            room = (_PASSED_BYTES_MAX if run.verdict == "pass" else _BYTES_MAX) - _size(
+                {**msgspec.to_builtins(found), key: ""}
+            )
+            found = replace(found, **{key: _shortened(text, room) or UNSET})
+        return found
 
 
 def _of_failed(case: CaseView) -> dict[str, Any]:
-    found: dict[str, Any] = {"spec": _cut_spec(case.spec)}
+    found: dict[str, Any] = {"spec": _shortened(case.spec, _SPEC_BYTES_MAX, "; ")}
     if isinstance(case.mismatch, View):
         found["wrong"] = UNSET if case.mismatch.wrong is None else case.mismatch.wrong
-        found["pattern"] = _cut(case.mismatch.pattern, _WORDS_BYTES_MAX) or UNSET
+        found["pattern"] = _shortened(case.mismatch.pattern, _PATTERN_BYTES_MAX) or UNSET
         found["cause"] = case.mismatch.cause or UNSET
         found["of_tolerance"] = _rounded(case.mismatch.of_tolerance)
     return found
@@ -171,7 +181,7 @@ class BriefTaskView(View, frozen=True):
             languages=task.languages,
             gpus=task.gpus,
             deadline=task.deadline or UNSET,
-            description=_cut(first_sentence(task.description), _DESCRIPTION_BYTES_MAX),
+            description=_shortened(first_sentence(task.description), _DESCRIPTION_BYTES_MAX),
         )
 
 
@@ -234,20 +244,25 @@ def _rounded(number: float | None) -> Any:
     """Return a number with its first digits; UNSET without one."""
     if not number:
         return UNSET
-    return round(number, _DIGITS - 1 - math.floor(math.log10(abs(number))))
+    found = round(number, _DIGITS - 1 - math.floor(math.log10(abs(number))))
+    return int(found) if found.is_integer() else found
 
 
-def _cut_spec(spec: str) -> str:
-    """Return the arguments of a case without those that do not fit, for which there is a … at the end."""
-    whole = one_line(spec, len(spec) + 1)
-    if _cut(whole, _WORDS_BYTES_MAX) == whole:
+def _shortened(text: str, bytes_max: int, separator: str = " ") -> str:
+    """Return a text on one line that takes so many bytes in JSON: without its last words, for which there is a …."""
+    whole = one_line(text, bytes_max + 1)
+    if _cut(whole, bytes_max) == whole:
         return whole
-    kept = _cut(whole, _WORDS_BYTES_MAX - len(json.dumps("…")))
-    return f"{''.join(kept.rpartition('; ')[:2]) or kept}…"
+    kept = _cut(whole, bytes_max - len(json.dumps("…")) + 2)
+    return f"{''.join(kept.rpartition(separator)[:2]) or kept}…"
 
 
 def _cut(text: str, bytes_max: int) -> str:
     """Return a text on one line, cut so that it takes so many bytes in JSON."""
-    line = one_line(text, bytes_max)
+    line = one_line(text, bytes_max + 1)
     sizes = accumulate(len(json.dumps(character)) - 2 for character in line)
     return line[: sum(size <= bytes_max for size in sizes)]
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, separators=(",", ":")))
