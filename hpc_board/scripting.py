@@ -260,11 +260,15 @@ class Standings(_Table[Standing]):
     """Rows of standings, best first, one GPU after the other."""
 
 
+OneOrMore = Run | int | Iterable[Run | int]
+
+
 class Board:
     """A board: that of the settings which the command line uses, or of the settings file `config`.
 
     Every method raises a BoardError for problems that a user can solve, with `message`, `hint` and `exit_code`. A board
-    may be used by several threads. A run is given as a `Run` or by its number. Each call opens the database or the
+    may be used by several threads. A run is given as a `Run` or by its number, and several as one or a list of these.
+    Each call opens the database or the
     connection to the service anew; `with Board() as board:` keeps it open until the end of the block.
     """
 
@@ -467,13 +471,13 @@ class Board:
                 if isinstance(error, StorageError) or not self._board.runners.get(runner).state.ended:
                     raise
 
-    def wait(self, runs: Iterable[Run | int], *, timeout_seconds: float | None = None) -> Runs:
+    def wait(self, runs: OneOrMore, *, timeout_seconds: float | None = None) -> Runs:
         """Wait until the runs have ended, and return them as they are then.
 
         Raises:
             WaitExpired: `timeout_seconds` have passed; the runs go on. Its attribute `runs` has them as they are.
         """
-        numbers = list(map(_number, runs))
+        numbers = _numbers(runs)
         with self._session():
             try:
                 if numbers:
@@ -484,13 +488,13 @@ class Board:
                 raise
             return self._runs_numbered(numbers)
 
-    def as_completed(self, runs: Iterable[Run | int], *, timeout_seconds: float | None = None) -> Iterator[Run]:
+    def as_completed(self, runs: OneOrMore, *, timeout_seconds: float | None = None) -> Iterator[Run]:
         """Yield each of the runs when it has ended.
 
         Raises:
             WaitExpired: `timeout_seconds` have passed; the runs go on. Its attribute `runs` has them as they are.
         """
-        numbers = [*dict.fromkeys(map(_number, runs))]
+        numbers = [*dict.fromkeys(_numbers(runs))]
         if not numbers:
             return
         left = set(numbers)
@@ -585,13 +589,13 @@ class Board:
             write_case_inputs(self._board, _number(run), case, Path(path))
         return Path(path)
 
-    def cancel(self, runs: Iterable[Run | int]) -> Runs:
+    def cancel(self, runs: OneOrMore) -> Runs:
         """Request the cancellation of the runs, with one question to each scheduler, and return them.
 
         Raises:
             BoardError: the first error, once every run was tried.
         """
-        numbers = list(map(_number, runs))
+        numbers = _numbers(runs)
         with self._session():
             for answer in self._board.runs.cancel_each(numbers):
                 if answer.error is not None:
@@ -738,6 +742,10 @@ class Board:
 
 def _number(run: Run | int) -> int:
     return run.id if isinstance(run, Run) else run
+
+
+def _numbers(runs: OneOrMore) -> list[int]:
+    return [_number(run) for run in ([runs] if isinstance(runs, Run | int) else runs)]
 
 
 def _by(word: str) -> "By":

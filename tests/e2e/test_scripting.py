@@ -121,6 +121,8 @@ def test_runs_and_standings_are_values_and_tables(recording: Recorded) -> None:
     assert [row.run for row in board.ranks("bob")] == [fast.id]
     runs = board.wait([run])
     assert board.wait([run.id]) == runs
+    assert board.wait(run) == board.wait(run.id) == board.cancel(run) == runs
+    assert tuple(board.as_completed(run)) == tuple(board.as_completed(run.id)) == runs
     assert (len(runs), runs[0], runs.best, runs[0:]) == (1, run, run, (run,))
     assert "cases" not in runs.rows()[0]
 
