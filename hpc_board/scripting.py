@@ -36,7 +36,8 @@ class Case(msgspec.Struct, frozen=True):
     `spec` has the arguments of the case, "size: 1024; seed: 3". `low_s` and `high_s` are the bounds of the 80 %
     confidence interval of `time_s`, and likewise those of `reference_s` and `speedup`; None where they are unknown.
     `noisy` says that the run has advice on these times. `of_tolerance` is the largest ratio of an error to the
-    tolerance of the task's check, `cause` the cause of wrong values that they prove; docs/results.md has both.
+    tolerance of the task's check, `cause` the cause of wrong values that they prove; docs/results.md has both. `wrong`
+    is the number of wrong elements, None where it is unknown, and `pattern` tells their places, "the last 7 columns".
     """
 
     phase: str
@@ -55,6 +56,8 @@ class Case(msgspec.Struct, frozen=True):
     speedup_low: float | None = None
     speedup_high: float | None = None
     noisy: bool = False
+    wrong: int | None = None
+    pattern: str = ""
 
 
 class Advice(msgspec.Struct, frozen=True):
@@ -831,6 +834,7 @@ _TIMES = ("time", "low", "high", "reference", "reference_low", "reference_high")
 
 
 def _case(case: "JudgedCase") -> Case:
+    from hpc_board.model.text import printable
     from hpc_board.report.times import is_noisy
 
     found: dict[str, Any] = {}
@@ -847,6 +851,8 @@ def _case(case: "JudgedCase") -> Case:
         case.message,
         of_tolerance=wrong.of_tolerance if wrong else case.of_tolerance,
         cause=str(wrong.cause) if wrong and wrong.cause else None,
+        wrong=wrong.wrong if wrong else None,
+        pattern=printable(wrong.pattern) if wrong else "",
         **found,
     )
 

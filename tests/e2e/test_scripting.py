@@ -16,6 +16,7 @@ from hpc_board import Board, BoardError, WaitExpired, scripting
 from hpc_board.board import parts
 from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import InputError
+from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.scripting import Runs
@@ -208,6 +209,14 @@ def test_a_comparison_has_the_caveats_of_the_report(recording: Recorded) -> None
     (found,) = Board().compare(1, 2)
     (caveat,) = found.caveats
     assert caveat.startswith("Conditions differed: the task's reference took 2.00x as long in run 2;")
+
+
+def test_a_case_with_wrong_values_has_their_number_and_places(recording: Recorded) -> None:
+    wrong = Mismatch((4, 8), 32, wrong=7, pattern="the last 7 columns", of_tolerance=20.0, cause=Cause.NEVER_WRITTEN)
+    case = replace(row_case(), verdict=Verdict.WRONG_VALUE, timing=None, mismatch=wrong)
+    run = recording.add(result=result_of(Verdict.WRONG_VALUE, case))
+    (found,) = Board().run(run.id).cases
+    assert (found.wrong, found.pattern, found.cause) == (7, "the last 7 columns", "never_written")
 
 
 def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Recorded) -> None:
