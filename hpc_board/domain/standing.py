@@ -153,8 +153,8 @@ class Placing(msgspec.Struct, frozen=True):
     `former_rank`, `former_s` and `former_run` are the user's rank, score and run before a run that improved them.
     `change_spread` is the factor within which the change from the former run may be noise, or that from the best one
     for a run that is not the best; it is None where that is unknown, with `few_samples` for lack of samples. `best_by`
-    is the entrant of the best run, where the user's entrants matter. If the user ranks as the member of a `team`, all
-    but `first` is the team's.
+    is the entrant of the best run, where the user's entrants matter; without a place, that of the run. If the
+    user ranks as the member of a `team`, all but `first` is the team's.
     """
 
     rank: int | None
@@ -261,13 +261,14 @@ def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | Non
 def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     """Return the change from its user's best, which a run without a rank compares itself with."""
     whose = f"{one_line(placing.team)}'s" if placing.team else "your" if own else "the user's"
-    by = f" by {one_line(placing.best_by)}" if placing.best_by else ""
+    best, by = "best", f" by {one_line(placing.best_by)}" if placing.best_by else ""
+    if not placing.users:
+        whose, best, by = f"{one_line(placing.best_by)}'s" if placing.best_by else whose, "best before", ""
     origin = median_text(placing.best_runs) or f"run {placing.best_run}{by}"
     if score_s <= placing.best_s and placing.users:
         return f"as fast as {whose} best, which was submitted earlier ({origin})"
     change = change_text(placing.best_s, score_s, placing.change_spread)
     joint = "as" if change == "as fast" else "of" if change.startswith(WITHIN_NOISE) else "than"
-    best = "best" if placing.users else "best before"
     return f"{change} {joint} {whose} {best}, {duration_text(placing.best_s * 1e9)} ({origin}){_remark(placing)}"
 
 
