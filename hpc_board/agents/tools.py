@@ -225,7 +225,9 @@ class Profile(Tool, frozen=True):
 
         number = self.run
         if board.runs.get(number).mode is not Mode.PROFILE:
-            again = board.submissions.again(number, mode="profile")
+            again, mine = board.submissions.again(number, mode="profile"), default_origin(os.environ)
+            if mine.entrant not in ("", again.origin.entrant):
+                again = replace(again, origin=mine)
             number = board.submissions.submit([again], if_new=True, budget=default_budget(os.environ))[0].id
         waited = _ended(board, [number], self.wait_seconds)
         found = board.runs.whole(number)

@@ -11,6 +11,7 @@ from hpc_board.agents import tools
 from hpc_board.agents.tools import TOOLS, Answer, called, schema_of
 from hpc_board.board import Board
 from hpc_board.domain.job_options import JobOptions
+from hpc_board.domain.origin import Origin
 from hpc_board.domain.run import RunState
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.model.kernels import Kernel
@@ -218,5 +219,8 @@ def test_agents_have_the_entrant_and_the_budget_of_their_environment(
     assert first.next == f"wait runs=[1] ({author}: 0 of 1 runs left per day)"
     for refused in (answer(board, "submit", **arguments), answer(board, "profile", run=1)):
         assert (refused.failed, f"budget exhausted: {author} has sent 1" in refused.text) == (True, True)
+    board.add(result=result_of(Verdict.PASS), origin=Origin("agent-c"))
+    of_other = answer(board, "profile", run=2)
+    assert (of_other.failed, f"budget exhausted: {author} has sent 1" in of_other.text) == (True, True)
     other = answer(board, "submit", **arguments, **{"as": "agent-c"})
     assert (other.failed, "this server submits as agent-b." in other.text) == (True, True)
