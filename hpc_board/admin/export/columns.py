@@ -404,6 +404,8 @@ def _output_cells(outputs: str | None) -> dict[str, Value]:
     found = dict(zip(OUTPUTS, json.loads(outputs), strict=True)) if outputs else {}
     # A result of an older version lacks the younger parts.
     parts = {name: value for name, value in found.items() if value}
+    if kernels := parts.get("kernels"):
+        parts["kernels"] = [{**each, "stalls": dict(each.get("stalls", ()))} for each in kernels]
     texts = {name: Log(**value).text if name in _LOGS else json.dumps(value) for name, value in parts.items()}
     return _cells({**dict.fromkeys(OUTPUTS), **texts}, _OUTPUT_KINDS) if outputs else {}
 

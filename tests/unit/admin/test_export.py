@@ -616,7 +616,7 @@ def test_the_text_of_a_task_is_a_row_for_each_version_with_runs(board: Recorded)
 
 def output(board: Recorded, user: str) -> int:
     """Store a run whose output has the name of its user in paths."""
-    kernel = Kernel(0, "add", 1, 12.0)
+    kernel = Kernel(0, "add", 1, 12.0, stalls=(("barrier", 2.0),))
     facts = {"host": "n1", "cpu": "EPYC", "compiler": f"/home/{user}/bin/nvcc"}
     result = result_of(
         Verdict.PASS, timed_case(), stdout=f"\x1b[31mread /scratch/{user}/x by {user}\n", message=f"/{user}"
@@ -633,7 +633,8 @@ def test_the_output_of_a_run_comes_with_its_metrics_and_facts(board: Recorded) -
     first, second = table(board, "--with-output")
     assert first["build"] == "/home/ada/kernel.cu:1: unused\n\n[... 7 bytes left out ...]\nend"
     assert first["stdout"] == "read /scratch/ada/x by ada\n"
-    assert json.loads(first["kernels"])[0]["name"] == "add"
+    (kernel,) = json.loads(first["kernels"])
+    assert (kernel["name"], kernel["stalls"]) == ("add", {"barrier": 2.0})
     assert json.loads(first["provenance"])["cpu"] == "EPYC"
     assert [second[name] for name in kinds_of(OutputColumns)] == [None] * 7
 
