@@ -24,7 +24,7 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.output import print_found, refresh, remark
 from hpc_board.domain.clock import span_of
-from hpc_board.domain.export import FORMATS, HTML, JSON, OVERALL, PARQUET, RUNS, TABLE_FORMATS, TABLES
+from hpc_board.domain.export import FORMATS, HTML, JSON, OVERALL, PARQUET, RUNS, TABLE_FORMATS, TABLES, TRACES
 from hpc_board.domain.origin import By
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
@@ -151,6 +151,8 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
         (written.boards, "board", form in (JSON, HTML)),
     ]
     remark(f"{output} has {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
+    if form == TRACES and not written.rows:
+        remark("Only runs of tasks that were imported from FlashInfer Trace have traces.")
     if written.closed:
         remark(f"Not included: {count_text(written.closed, 'closed board')} with results; --task NAME adds one.")
 

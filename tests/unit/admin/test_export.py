@@ -116,6 +116,8 @@ def test_results_of_a_definition_are_exported_as_traces(board: Recorded) -> None
     assert isinstance(found, Imported)
     write_new_folder(board.folder / "tasks" / found.name, found.files)
     passed(board, 1e-3)
+    empty = call(board, "--format", "traces", "-o", board.folder / "traces.jsonl")
+    assert "Only runs of tasks that were imported from FlashInfer Trace have traces." in empty.stderr
     passed(board, 2e-3, task="rows_k4")
     board.add(result=result_of(Verdict.PASS, row_case()), score_s=2.1e-3, task="rows_k4")
     hostile = {"name": 1, "axes": [], "inputs": [], "outputs": [], "reference": ""}
