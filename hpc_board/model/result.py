@@ -65,6 +65,9 @@ LIBRARY_MISSING = "which the task needs: install it there"
 USES_ONE = "the task uses one"
 """Part of the message of a job that sees several GPUs, by which reports recognize this fault."""
 
+UNCAUGHT = "uncaught exception"
+"""Part of the message of a crash by an exception that a compiled submission threw."""
+
 BUSY_PROCESSORS = 0.1
 """Number of processors used by others from which a machine counts as busy."""
 

@@ -14,6 +14,7 @@ from hpc_board.model.result import (
     LIBRARY_MISSING,
     NEEDS_GPU,
     SCRATCH_UNWRITABLE,
+    UNCAUGHT,
     USES_ONE,
     Case,
     Verdict,
@@ -184,6 +185,10 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
         ),
     },
     Verdict.CRASH: {
+        UNCAUGHT: Meaning(
+            "The submission threw an exception that nothing caught.",
+            "Fix the error in the message; reproduce the failed case locally.",
+        ),
         "an illegal memory access": Meaning(
             "A kernel accessed memory of the GPU out of bounds.",
             "Submit with `--mode sanitize`: memcheck names the kernel and, with line information, the line.",

@@ -1,7 +1,8 @@
 /*
  * Part of each C++ submission's library: on a fatal signal, the places of its stack within the library are written to a
  * descriptor, from the crash up, as a line "frame OFFSET" each; then the process ends by that signal. The handler calls
- * only functions that are safe in it, once `backtrace` has loaded its library.
+ * only functions that are safe in it, once `backtrace` has loaded its library. Before the signal of an exception that
+ * nothing caught, a line "thrown WHAT" has its words.
  */
 
 #include <execinfo.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
+#include <exception>
 
 #include "hpc_board.h"
 
@@ -20,7 +23,10 @@ namespace {
 constexpr int frames_max = 64;
 constexpr int faulting = 2; /* the frames before it are the handler and the kernel's way into it */
 
+constexpr int characters_max = 200;
+
 int report = -1;
+std::terminate_handler terminate_of_library;
 alignas(64) char stack[256 * 1024]; /* that of the thread may be used up */
 
 void write_line(uintptr_t offset) {
@@ -40,12 +46,29 @@ void write_frames(int number) {
     raise(number);
 }
 
+void write_words(const char *words) {
+    if (write(report, "thrown ", 7) < 0 || write(report, words, strnlen(words, characters_max)) < 0) return;
+    if (write(report, "\n", 1) < 0) return;
+}
+
+void write_exception() {
+    try {
+        if (std::current_exception()) throw;
+    } catch (const std::exception &error) {
+        write_words(error.what());
+    } catch (...) {
+        write_words("");
+    }
+    terminate_of_library();
+}
+
 }  // namespace
 
 extern "C" HPC_EXPORT void hpc_board_report_crashes(int descriptor) {
     void *frames[1];
     backtrace(frames, 1);
     report = descriptor;
+    terminate_of_library = std::set_terminate(write_exception);
     stack_t other = {};
     other.ss_sp = stack;
     other.ss_size = sizeof stack;

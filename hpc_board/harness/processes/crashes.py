@@ -1,7 +1,7 @@
 """The frames of a worker that a signal has killed, as its handlers have written them: hostile text, and bounded.
 
 The worker has a descriptor of anonymous memory. Python's `faulthandler` writes the frames of a Python submission there,
-the handler in a compiled one (`build/crash.cpp`) the places in its library.
+the handlers in a compiled one (`build/crash.cpp`) the places in its library, and the words of an exception.
 """
 
 import fcntl
@@ -9,12 +9,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
+from hpc_board.model.result import UNCAUGHT
 from hpc_board.model.text import one_line
 
 FRAMES_MAX = 8
 _REPORT_BYTES_MAX = 16 * 1024
 _PYTHON = re.compile(r'^  File "([^"\n]{1,500})", line (\d{1,9}) in ([^\n]{1,200})$', re.MULTILINE)
 _NATIVE = re.compile(r"^frame ([0-9a-f]{16})$", re.MULTILINE)
+_THROWN = re.compile(r"^thrown ([^\n]{0,200})", re.MULTILINE)
 _LINE = re.compile(r"(?P<file>[^\n]{1,500}):(?P<line>\d{1,9})(?: \(discriminator \d{1,9}\))?")
 _DECORATION = re.compile(r"(?:\([^()]*\)(?: const)?)?(?: \[clone [^\]]*\]|\.[a-z_]+(?:\.\d+)?)*$")
 """The types of a function's arguments, and the compiler's names of its parts: "scale(float*) [clone .cold]"."""
@@ -70,9 +72,12 @@ class Crash:
         self._frames_of = frames_of
 
     def words(self) -> str:
-        """Return the place of the crash and, on a line each, the calls that led there; "" if it is unknown."""
-        frames = self._frames_of(report_of(self.descriptor))
-        return "\n  called from ".join([f" at {frames[0]}", *frames[1:]]) if frames else ""
+        """Return the place of the crash, the exception, and, on a line each, the calls that led there, if known."""
+        report = report_of(self.descriptor)
+        frames, thrown = self._frames_of(report), _THROWN.search(report)
+        place = f" at {frames[0]}" if frames else ""
+        exception = f", {UNCAUGHT}: {one_line(thrown[1]) or 'no std::exception'}" if thrown else ""
+        return "\n  called from ".join([place + exception, *frames[1:]])
 
     def close(self) -> None:
         """Close the memory."""

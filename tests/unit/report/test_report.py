@@ -517,6 +517,13 @@ def test_a_run_that_passed_tells_the_margin_of_each_test_and_the_least() -> None
     assert "The largest error is 31 % of the tolerance" in text_of(run_summary(finished(result), result))
 
 
+def test_an_exception_that_nothing_caught_is_no_faulty_access() -> None:
+    words = "it was killed by signal 6 (SIGABRT) at k.cpp:6 in scale_row, uncaught exception: odd size"
+    result = result_of(Verdict.CRASH, Case("test", 0, "size: 4", Verdict.CRASH, words), message=words)
+    text = text_of(run_report(replace(finished(result), file_name="k.cpp", gpu="CPU", emulated=False), result))
+    assert ("threw an exception that nothing caught" in text, "--mode sanitize" in text) == (True, False)
+
+
 def test_a_crash_in_cpp_leads_to_mode_sanitize() -> None:
     case = Case("test", 0, "size: 4", Verdict.CRASH, "it was killed by signal 11 (SIGSEGV) at k.cpp:6 in scale_row")
     result = result_of(Verdict.CRASH, case, message=case.message)
