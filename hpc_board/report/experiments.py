@@ -17,6 +17,9 @@ from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, plo
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 9
 _TICKS = 5
+_RUNS_MAX = 10
+"""The runs up to which each one has a tick."""
+
 _POINTS_MAX = 400
 _SECONDS_MAX = 120
 _MINUTES_MAX = 180
@@ -94,7 +97,9 @@ def _difference_blocks(found: Experiment) -> Iterator[Block]:
         (Column("SPEEDUP", right=True, stays=True), lambda row: speedup_text(row[1].speedup)),
         (Column("CHANGE", flexible=True, least=14, wraps=True), lambda row: row[1].text),
     )
-    yield Paragraph(f"SPEEDUP is that of {other} over {one}; CHANGE has its 95 % confidence interval.", Tone.QUIET)
+    intervals = [match.difference.spread is not None for match in matches if match.difference is not None]
+    interval = "CHANGE has its 95 % confidence interval" if any(intervals) else "few samples give no interval"
+    yield Paragraph(f"SPEEDUP is that of {other} over {one}; {interval}.", Tone.QUIET)
     if mean.boards > 1:
         bounds = f"{speedup_text(mean.speedup_low)} to {speedup_text(mean.speedup_high)}, 95 % confidence interval"
         yield Paragraph(
@@ -159,7 +164,8 @@ def _across(low: float, high: float, over: Over) -> Axis:
     high = max(high, low + 1)
     if over is Over.TIME:
         return _over_time(low, high)
-    numbers = sorted({round(low + (high - low) * index / (_TICKS - 1)) for index in range(_TICKS)})
+    count_of_ticks = _TICKS if high - low >= _RUNS_MAX else round(high - low) + 1
+    numbers = sorted({round(low + (high - low) * index / (count_of_ticks - 1)) for index in range(count_of_ticks)})
     return Axis(low, high, tuple((float(number), f"run {number}") for number in numbers))
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hpc_board.report.plots import FILLED, LOG_SCALE, Axis, Kind, Plot, Series
 from hpc_board.web.rendering import asset, template
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 68, 12, 12, 24
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 12, 12, 24
 _LINE = 20
 _LETTER = 6.5
 """The usual width of a letter."""

@@ -23,6 +23,7 @@ from tests.unit.recorded import AT, Recorded, call, read, result_of, row_case, t
 from tests.values import replace
 
 ME = getpass.getuser()
+UPRIGHT_TITLE_END = 16
 
 
 def ran(
@@ -136,6 +137,27 @@ def test_a_parallel_batch_improves_in_the_order_of_its_ends(board: Recorded) -> 
     found = trajectory("a", [late, fast])
     assert [best.run for best in found.by_runs] == [slow.id, fast.id]
     assert [best.run for best in found.by_time] == [fast.id]
+
+
+def test_each_of_few_runs_has_a_tick_and_no_time_runs_into_the_title(board: Recorded) -> None:
+    for number in range(6):
+        ran(board, "agent-a", 80.0 - 8 * number, minute=number)
+    ran(board, "agent-b", 60.0)
+    plot = experiment_plot(experiment(board.board, "agent-a", "agent-b"), Over.RUNS)
+    assert plot is not None
+    assert [text for _, text in plot.across.ticks] == [f"run {number}" for number in range(1, 7)]
+    ends = re.findall(r'x="([\d.]+)" y="[\d.]+" text-anchor="end">([\d.]+ ms)<', svg(plot, 760, 320))
+    assert len(ends) > 1
+    assert min(float(x) - 7 * len(text) for x, text in ends) > UPRIGHT_TITLE_END
+
+
+def test_a_difference_without_an_interval_promises_none(board: Recorded) -> None:
+    ran(board, "agent-a", 4.0)
+    other = result_of(Verdict.PASS, replace(row_case(), index=1))
+    board.add(result=other, score_s=2e-3, origin=Origin("agent-b"))
+    text = call(board, "experiment", "agent-a", "agent-b").stdout
+    assert "few samples give no interval" in text
+    assert "95 %" not in text
 
 
 def test_several_boards_have_a_mean_with_an_interval(board: Recorded) -> None:

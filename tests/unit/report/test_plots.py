@@ -193,7 +193,7 @@ def test_points_and_intervals_of_a_history_are_beside_the_upright_axis_in_text_a
     assert {line[9:12] for line in lines} == {"│  "}
     assert {line[12:13] for line in lines} <= {"⡇", "●", "⠁", " "}
     (first, *_) = re.findall(r'class="intervals quiet" d="M([\d.]+) ', svg(plot).split('class="steps')[1])
-    assert float(first) - 68 > 4
+    assert float(first) - 76 > 4
 
 
 def test_a_filled_point_is_a_full_circle_in_text_and_as_svg() -> None:
