@@ -42,7 +42,7 @@ from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import OWN, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import Store
-from hpc_board.store.boards import NewChange, Newest, bounded, own_names, pseudonym_key
+from hpc_board.store.boards import NewChange, Newest, bounded, pseudonym_key, teams_of
 from hpc_board.store.sqlite import Database
 
 if TYPE_CHECKING:
@@ -153,11 +153,11 @@ class LeaderboardEditor:
         # Most boards have none.
         from hpc_board.store.readers import Withheld
 
-        terms = {each.name: each.options for each in bounded(db)}
+        terms = {each.name: (each.options, teams_of(db, each.name)) for each in bounded(db)}
         return [
             {
-                name: Withheld(each.freeze_at, each.scope(name), own_names(db, name, person.name))
-                for name, each in terms.items()
+                name: Withheld.of(person.name, each.freeze_at, each.scope(name), teams)
+                for name, (each, teams) in terms.items()
                 if not person.manages(each)
             }
             for person in people

@@ -8,6 +8,9 @@ import msgspec
 GROUP = "@"
 """The prefix of a group's name in a list of users and groups."""
 
+TEAM_PSEUDONYM = "team "
+"""The prefix of a team's pseudonym on an anonymous board."""
+
 ACCOUNT_PATTERN = r"@?[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?"
 """The regular expression of the name of a Unix user, or of a group with a `@` before it."""
 

@@ -8,6 +8,7 @@ import msgspec
 
 from hpc_board.domain.origin import author_text
 from hpc_board.domain.reference import Reference, Speedup
+from hpc_board.domain.roles import GROUP, TEAM_PSEUDONYM
 from hpc_board.domain.score_interval import Interval, full_score_text
 from hpc_board.domain.time_change import FEW_SAMPLES, WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
@@ -47,8 +48,8 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def is_team(self) -> bool:
-        """Return whether this is the row of a team, which has another name than the user of its run."""
-        return self.user != self.submitter
+        """Return whether this is the row of a team, by its name or its pseudonym."""
+        return self.user.startswith((GROUP, TEAM_PSEUDONYM))
 
     def shown_name(self, *, entrants: bool = False) -> str:
         """Return the name of its team with the members, or of its user, with the entrant in rows of `entrants`."""

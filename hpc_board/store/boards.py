@@ -60,8 +60,6 @@ SELECT *
    AND (json_extract(terms, '$.anonymous') OR json_extract(terms, '$.freeze_at') IS NOT NULL)
 """  # noqa: S608 - our names
 
-_OF_OWN_TEAM = "task = :task AND team = (SELECT team FROM teams WHERE task = :task AND user = :user)"
-
 _USERS = "SELECT user FROM submissions WHERE task = :task UNION SELECT user FROM teams WHERE task = :task"
 
 # Those without a team whose first submission in time came after a freeze, and not after the one that replaces it.
@@ -178,10 +176,9 @@ def bounded(db: Database) -> tuple[BoardChange, ...]:
     return tuple(map(_change, db.query(_BOUNDED)))
 
 
-def own_names(db: Database, name: str, user: str) -> frozenset[str]:
-    """Return the names whose rows are the user's own on a board: the user, the team, and its members."""
-    found = db.rows("teams", _OF_OWN_TEAM, {"task": name, "user": user})
-    return frozenset({user}.union(*({row["user"], row["team"]} for row in found)))
+def teams_of(db: Database, name: str) -> dict[str, str]:
+    """Return the team of each member of one on the boards of this name."""
+    return {row["user"]: row["team"] for row in db.rows("teams", "task = ?", [name])}
 
 
 def pseudonym_key(db: Database) -> str:

@@ -33,21 +33,18 @@ RANKED_AS = "COALESCE((SELECT teams.team FROM teams WHERE teams.user = {0} AND t
 MEMBERS = "SELECT {0} UNION ALL SELECT teams.user FROM teams WHERE teams.task = {1} AND teams.team = {0}"
 """The users who rank under a name on the boards of a task: that user, or the members of that team."""
 
-FORMER_RUN = f"""
+# By the score alone: the members of a team change, and are withheld from readers.
+_RUN_OF_SCORE = """
 (SELECT MIN(run) FROM scores AS earlier
   WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-    AND earlier.user IN ({MEMBERS.format("feed.user", "feed.task")})
-    AND earlier.score_s = feed.former_s AND earlier.run <> feed.run)
-"""  # noqa: S608 - our names
-"""The run that an entry of the feed improved, if it still counts."""
+    AND earlier.score_s = {0} AND earlier.run <> feed.run)
+"""
 
-BEATEN_RUN = f"""
-(SELECT MIN(run) FROM scores AS earlier
-  WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-    AND earlier.user IN ({MEMBERS.format("json_extract(feed.news, '$.beaten.user')", "feed.task")})
-    AND earlier.score_s = json_extract(feed.news, '$.beaten.score_s'))
-"""  # noqa: S608 - our names
-"""The run whose user an entry of the feed passed, if it still counts."""
+FORMER_RUN = _RUN_OF_SCORE.format("feed.former_s")
+"""The run with the score that an entry of the feed improved, if it still counts."""
+
+BEATEN_RUN = _RUN_OF_SCORE.format("json_extract(feed.news, '$.beaten.score_s')")
+"""The run with the score that an entry of the feed passed, if it still counts."""
 
 _ENTER = """
 INSERT INTO scores (run, submission, task, task_version, gpu, user, entry, score_s, score_low_s, score_high_s,
@@ -74,8 +71,8 @@ WITH placed AS (
            ROW_NUMBER() OVER (PARTITION BY submissions.user ORDER BY reference_s) AS place,
            COUNT(*) OVER (PARTITION BY submissions.user) AS runs
       FROM (SELECT reference_s, run FROM reference_times WHERE {ON_BOARD}) AS times
-     CROSS JOIN runs ON runs.id = times.run
-     CROSS JOIN submissions ON submissions.id = runs.submission)
+     CROSS JOIN main.runs AS runs ON runs.id = times.run
+     CROSS JOIN main.submissions AS submissions ON submissions.id = runs.submission)
 SELECT AVG(reference_s) AS median_s, runs FROM placed WHERE place IN ((runs + 1) / 2, runs / 2 + 1) GROUP BY user
 """  # noqa: S608 - our names
 

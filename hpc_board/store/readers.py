@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from hpc_board.domain.roles import GROUP
+from hpc_board.domain.roles import GROUP, TEAM_PSEUDONYM
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import encoded_json, time_text
 from hpc_board.store.sqlite import Database, Row
@@ -94,13 +94,20 @@ class Withheld(msgspec.Struct, frozen=True):
     """The bounds of a reader on a leaderboard.
 
     Submissions of others after `frozen_at` are withheld, if it is not None. With a `scope`, others have pseudonyms,
-    which are the same on all leaderboards of that scope. All but the names in `own`, those of the reader, the reader's
-    team and its members, are others.
+    which are the same on all leaderboards of that scope; `teams` has the team of each member, whose pseudonym it is.
+    All but the names in `own`, those of the reader, the reader's team and its members, are others.
     """
 
     frozen_at: datetime | None
     scope: str | None
     own: frozenset[str]
+    teams: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reader: str, frozen_at: datetime | None, scope: str | None, teams: Mapping[str, str]) -> "Withheld":
+        """Return the bounds of the user `reader` on a leaderboard with these teams."""
+        team = teams.get(reader, reader)
+        return cls(frozen_at, scope, frozenset({reader, team, *(user for user in teams if teams[user] == team)}), teams)
 
 
 class Reader(msgspec.Struct, frozen=True):
@@ -116,14 +123,20 @@ class Reader(msgspec.Struct, frozen=True):
         return bounds is not None and bounds.scope is not None and user not in bounds.own
 
     def shown_user(self, task: str, user: str) -> str:
-        """Return the name or the pseudonym of a user or team; no account has a space in its name."""
+        """Return the name of a user or team, or the pseudonym of a team or of a user without one.
+
+        No account has a space in its name.
+        """
         if not self.is_anonymous(task, user):
             return user
-        return f"{'team' if user.startswith(GROUP) else 'user'} {self._digits(task, user)}"
+        ranked = self.withheld[task].teams.get(user, user)
+        return f"{TEAM_PSEUDONYM if ranked.startswith(GROUP) else 'user '}{self._digits(task, ranked)}"
 
     def shown_entrant(self, task: str, user: str, entrant: str) -> str:
-        """Return the name or the pseudonym of a user's entrant."""
-        return self._digits(task, user, entrant) if entrant and self.is_anonymous(task, user) else entrant
+        """Return the name or the pseudonym of a user's entrant; empty for an anonymous member of a team."""
+        if not entrant or not self.is_anonymous(task, user):
+            return entrant
+        return "" if user in self.withheld[task].teams else self._digits(task, user, entrant)
 
     def shown_text(self, task: str, user: str, text: str) -> str:
         """Return a text of a user's, which is empty for an anonymous one."""

@@ -20,6 +20,7 @@ from hpc_board.domain.standing import Mark, Place, Placing, Record, Rows, Standi
 from hpc_board.domain.user_page import UserRank
 from hpc_board.model.task import Task
 from hpc_board.store import ranking
+from hpc_board.store.boards import teams_of
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import BEST_FIRST, OF_USER, ON_BOARD, BoardKey
 from hpc_board.store.row_values import decoded, plain_text
@@ -343,7 +344,7 @@ class StandingsGateway:
     def teams(self, task: str) -> dict[str, str]:
         """Return the team of each member of one on the boards of a task."""
         with self._file.reading() as db:
-            return {row["user"]: row["team"] for row in db.rows("teams", "task = ?", [task])}
+            return teams_of(db, task)
 
     def own_teams(self, user: str) -> dict[str, str]:
         """Return the team of a user by task."""

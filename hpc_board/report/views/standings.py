@@ -55,7 +55,7 @@ class RowView(View, frozen=True):
     members: list[str]
     """the members of the team; empty for a user"""
     submitter: str
-    """the user of the run: for a team, the member who submitted it"""
+    """the user of the run: for a team, the member who submitted it, or the pseudonym of the team"""
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":
@@ -308,7 +308,7 @@ class FeedView(View, frozen=True):
     """the users who left the first three places"""
     emulated: bool
     submitter: str
-    """the user of the run: for a team, the member who submitted it"""
+    """the user of the run: for a team, the member who submitted it, or the pseudonym of the team"""
     text: str
     """the change in a sentence"""
 

@@ -14,6 +14,7 @@ import pytest
 from hpc_board.boards import editor
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import Sender
+from hpc_board.domain.origin import Origin
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.errors import Refused
@@ -27,6 +28,7 @@ from tests.unit.boards.test_moderation import ADMIN, new_run
 from tests.unit.recorded import AT, KERNEL, Recorded, recorded, result_of, timed_case
 
 GROUPS = {"red": ("ada", "bob"), "blue": ("eve",), "both": ("dan", "ken"), "more": ("ken",)}
+_PASS = result_of(Verdict.PASS, timed_case())
 TEAMS = ("--team", "@red", "--team", "@blue,@both,@more")
 
 
@@ -48,8 +50,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
 def sent(
     place: Recorded, user: str, score_s: float, after: timedelta = timedelta(), *, code: bytes | None = None
 ) -> Run:
-    result = result_of(Verdict.PASS, timed_case())
-    return place.add(result=result, score_s=score_s, user=user, task="course", at=AT + after, code=code)
+    return place.add(result=_PASS, score_s=score_s, user=user, task="course", at=AT + after, code=code)
 
 
 def submit(place: Recorded, user: str, groups: frozenset[str], role: Role = Role.PARTICIPANT, hours: int = 0) -> bool:
@@ -300,15 +301,44 @@ def test_members_see_their_frozen_anonymous_team_and_no_other_user_does(place: R
     assert (names["ada"][1], names["eve"][2]) == (names["grace"][0], names["grace"][2])
     assert "kernel.py" in call(place, "ada", "run", "4").stdout
     page = read(place, "grace", "show", "--user", names["grace"][0])
-    assert ([rank["rank"] for rank in page["ranks"]], page["runs"]) == ([1], [])
+    assert ([rank["rank"] for rank in page["ranks"]], [run["id"] for run in page["runs"]]) == ([1], [3])
     assert len(read(place, "grace", "feed", "--user", names["grace"][0])) == 1
-    history = call(place, "grace", "history", "course", "--user", names["grace"][0])
-    assert "No passing ranked runs yet." in history.stdout
+    boards = read(place, "grace", "history", "course", "--user", names["grace"][0])["boards"]
+    assert [run["run"] for board in boards for run in board["runs"]] == [3]
     listings = "show course --top all", "show course --all-runs", "show course --by entrant --json", "feed --json"
     for words in (*listings, "runs --all --json", "run 1"):
         done = call(place, "grace", *words.split())
         assert done.exit_code == 0, done.output
         assert not re.search("@red|@blue|ada|bob|eve", done.output), words
+
+
+def test_other_teams_of_an_anonymous_board_are_as_one_user_with_the_same_verdicts(place: Recorded) -> None:
+    origin = Origin("of-bob", ())
+    first = place.add(result=_PASS, score_s=4e-6, user="bob", task="course", at=AT, origin=origin)
+    second = sent(place, "ada", 3e-6, timedelta(hours=1))
+    update(place, "--anonymous")
+
+    def verdicts(words: str) -> set[str]:
+        texts = [call(place, user, *words.split()).stdout for user in (ADMIN, "ada", "grace")]
+        return {re.sub("@red|team [0-9a-f]{8}", "TEAM", text) for text in texts}
+
+    (feed,) = verdicts("feed")
+    assert re.search(r"TEAM improved first place on course, CPU: 3.00 µs \(was 4.00 µs: within noise \(", feed)
+    seen = {user: read(place, user, "run", str(second.id)) for user in (ADMIN, "grace")}
+    assert [seen["grace"][key] for key in ("rank", "verdict_line")] == [
+        seen[ADMIN][key] for key in ("rank", "verdict_line")
+    ]
+    assert seen["grace"]["rank"] == 1
+    ((_, team, _),) = rows(place, "grace")
+    assert {run["user"] for run in read(place, "grace", "runs", "--user", team)} == {team}
+    assert {run["id"] for run in read(place, "grace", "runs", "--user", team)} == {first.id, second.id}
+    assert {each["submitter"] for each in read(place, "grace", "feed")} == {team}
+    records = board_of(place, "grace").standings.records("course", "CPU")
+    assert [(each.user, each.score_s) for each in records] == [(team, 4e-6), (team, 3e-6)]
+    for words in ("show course --json", "show course --by entrant --json", "runs --all --json", "run 1 --json"):
+        assert not re.search("user [0-9a-f]{8}|of-bob", call(place, "grace", *words.split()).output), words
+    update(place, "--no-team", "@red")
+    assert "within noise" in call(place, ADMIN, "feed").stdout
 
 
 def test_rows_follow_any_order_of_runs_removals_and_changes_of_teams(place: Recorded) -> None:
