@@ -156,4 +156,4 @@ def _missing(
         elif not gpus:
             times = f"times on {', '.join(of)}" if of else "no times"
             parts.append(f"the file of run {each.id} has {times}{why}")
-    return "there is nothing to compare: " + "; ".join(parts)
+    return "the times cannot be compared: " + "; ".join(parts)

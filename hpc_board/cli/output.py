@@ -61,11 +61,12 @@ def print_file(text: str) -> None:
     click.echo(printable(text, len(text)) if sys.stdout.isatty() else text.encode(), nl=False)
 
 
-def print_diff(text: str) -> None:
-    """Print a unified diff to stdout behind other text, as `print_file` does, with colours to a terminal."""
+def print_diff(text: str, *, apart: bool) -> None:
+    """Print a unified diff to stdout, `apart` from text before it, as `print_file` does, with colours to a terminal."""
     from hpc_board.report.comparisons import diff_tone
 
-    click.echo()
+    if apart:
+        click.echo()
     if not sys.stdout.isatty():
         print_file(text)
         return

@@ -452,7 +452,7 @@ def feed(
 @click.argument("one", metavar="ID", type=NUMBER, shell_complete=run_numbers)
 @click.argument("other", metavar="OTHER", type=NUMBER, shell_complete=run_numbers)
 @gpus_option("Only on this GPU; may be repeated. Default: that of both runs, or all common GPUs.")
-@click.option("--diff", is_flag=True, help="Also print the unified diff of the files.")
+@click.option("--diff", is_flag=True, help="Also print the unified diff of the files, also if they have no times.")
 @plot_option
 @force_option
 def compare(
@@ -477,8 +477,14 @@ def compare(
 
     board = open_()
     refresh(board)
-    found = board.submissions.compare(one, other, gpus)
     code = code_diff(board.submissions, one, other) if diff else None
+    try:
+        found = board.submissions.compare(one, other, gpus)
+    except InputError as error:
+        if code is None or code.text is None or gpus:
+            raise
+        found = []
+        remark(f"{error.message[:1].upper()}{error.message[1:]}")
     if plot is not None:
         plots = [drawn for each in found if (drawn := comparison_plot(each.runs, each.comparison))]
         write_plot(plot, plots, force=force, nothing="the runs have no common benchmark case")
@@ -486,11 +492,13 @@ def compare(
         from hpc_board.report.views.standings import ComparisonsView, ComparisonView
 
         boards = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
-        print_json(ComparisonsView(task=found[0].runs[0].task, boards=boards, diff=None if code is None else code.text))
+        task = board.runs.get(one).task
+        print_json(ComparisonsView(task=task, boards=boards, diff=None if code is None else code.text))
     else:
         reports = (comparison_report(each.runs, each.results, each.comparison) for each in found)
-        print_blocks(*(block for report in reports for block in report))
+        if found:
+            print_blocks(*(block for report in reports for block in report))
         if code is not None and code.text:
-            print_diff(code.text)
+            print_diff(code.text, apart=bool(found))
     if code is not None and code.remark:
         remark(code.remark)

@@ -64,6 +64,19 @@ def test_files_without_a_difference_say_so(board: Recorded, other: bytes, remark
     assert "@@" not in done.stdout
 
 
+def test_files_without_times_have_a_diff(board: Recorded) -> None:
+    submitted(board, OLD)
+    board.add(result=result_of(Verdict.WRONG_VALUE), code=NEW)
+    told = (
+        "The times cannot be compared: the file of run 2 has no times on CPU (run 2 on CPU, mode ranked: wrong_value)"
+    )
+    done = call(board, "compare", "1", "2", "--diff")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, DIFF, f"{told}\n")
+    found = json.loads(call(board, "compare", "1", "2", "--diff", "--json").stdout)
+    assert (found["boards"], found["diff"]) == ([], DIFF)
+    assert call(board, "compare", "1", "2").stderr.startswith("error: the times cannot be compared: the file of run 2")
+
+
 def test_a_file_that_the_user_may_not_read_has_no_diff_but_times(board: Recorded) -> None:
     board.settings.write_text(f"{SETTINGS}roles: {{admins: [root-of-boards]}}\n")
     submitted(board, OLD)
