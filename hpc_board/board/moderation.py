@@ -320,9 +320,9 @@ def best_candidates(
 
 
 def named_candidates(
-    store: Store, task: Task, numbers: Sequence[int], gpus: Sequence[Gpu], *, allowed: Sequence[Gpu]
+    store: Store, task: Task, numbers: Sequence[int], gpus: Sequence[Gpu], *, allowed: Sequence[Gpu], confirm: bool
 ) -> list[RerunCandidate]:
-    """Return these submissions, on `gpus`, or on their own GPUs among `allowed`.
+    """Return these submissions, on `gpus`, or on their own GPUs among `allowed`; to `confirm` takes a score.
 
     Raises:
         InputError: no submission has one of the numbers, or it is to another task, or it measures a milestone.
@@ -340,6 +340,10 @@ def named_candidates(
         why = ""
         if any(run.remarks.removal for run in runs):
             why = f"removed; `admin readmit {number}` first"
+        elif found.mode is not Mode.RANKED:
+            why = f"mode {found.mode}; only ranked submissions are rerun"
+        elif confirm and all(run.score_s is None for run in runs):
+            why = "no score to confirm"
         elif not chosen:
             why = f"no run on the current GPUs of {task.name}; choose with --gpu"
         elif not left:

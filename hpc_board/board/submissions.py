@@ -313,7 +313,7 @@ class Submissions:
         allowed = allowed_gpus(found, self._context.settings.gpus)
         wanted = named_gpus(gpus, found, self._context.settings.gpus)
         if submissions:
-            return named_candidates(self._context.store, found, submissions, wanted, allowed=allowed)
+            return named_candidates(self._context.store, found, submissions, wanted, allowed=allowed, confirm=confirm)
         return best_candidates(self._context.store, found, wanted or allowed, top, confirm=confirm)
 
     def rerun(

@@ -33,6 +33,7 @@ from hpc_board.domain.moderation import (
     Period,
 )
 from hpc_board.domain.roles import Role
+from hpc_board.errors import Refused
 from hpc_board.model.names import listed
 from hpc_board.report.moderation import (
     bans_table,
@@ -386,7 +387,7 @@ def rerun(
     Files already sent for the current version are skipped. A rerun of code that its
     author has sent for the current version belongs to the same entry, whose score is
     the median of its runs: --confirm makes that certain. The exit codes are those of
-    `submit` without --wait.
+    `submit` without --wait, and 5 if each --submission is skipped.
     """
     if submissions and top is not None:
         raise click.UsageError("--top and --submission are mutually exclusive.")
@@ -405,10 +406,12 @@ def rerun(
         for each in plan:
             if each.why:
                 remark(f"Submission {each.submission.id} of {each.submission.user} skipped: {each.why}")
-        print_blocks(runs_table(runs, users=True))
+        print_blocks(runs_table(runs, users=True, empty="Nothing to rerun."))
     report_unsent(runs, served=board.served)
     if going := [run.id for run in runs if not run.state.ended]:
         remark(watch_hint(going))
+    if submissions and not runs:
+        raise click.exceptions.Exit(Refused.exit_code)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 

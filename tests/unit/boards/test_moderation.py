@@ -942,6 +942,22 @@ def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
     (left,) = admin.submissions.rerun_plan("double", submissions=[adas.submission])
     assert left.why == "rerun in flight"
     assert len(place.store.runs.list()) == 2
+    words = ("admin", "rerun", "double", "--submission", str(adas.submission), "--confirm")
+    done = place.call(ADMIN, *words)
+    skipped = f"Submission {adas.submission} of ada skipped: rerun in flight\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (5, "Nothing to rerun.\n", skipped)
+
+
+def test_a_submission_without_a_score_is_not_confirmed_and_one_of_another_mode_not_ranked(place: Place) -> None:
+    (test,) = place.submitted("ada", mode=Mode.TEST)
+    (unscored,) = place.submitted("ada")
+    admin = place.board()
+
+    def why(run: Run, *, confirm: bool) -> str:
+        return admin.submissions.rerun_plan("double", submissions=[run.submission], confirm=confirm)[0].why
+
+    assert [why(test, confirm=each) for each in (False, True)] == ["mode test; only ranked submissions are rerun"] * 2
+    assert [why(unscored, confirm=each) for each in (False, True)] == ["", "no score to confirm"]
 
 
 @pytest.mark.slow
