@@ -997,7 +997,7 @@ def test_a_file_that_no_longer_fits_its_task_is_left_out(place: Place) -> None:
     assert "the task has no benchmarks" in left.why
 
 
-def test_author_and_account_may_cancel_a_rerun_and_nobody_else(place: Place) -> None:
+def test_author_sender_and_account_may_cancel_a_rerun_and_nobody_else(place: Place) -> None:
     ranked(place, "ada")
     hanging = RIGHT.replace("    return", "    import time; time.sleep(120)\n    return")
     board = place.board("ada")
@@ -1009,6 +1009,9 @@ def test_author_and_account_may_cancel_a_rerun_and_nobody_else(place: Place) -> 
         assert place.call("eve", "cancel", str(run.id)).exit_code == 5
         assert place.call(who, "cancel", str(run.id)).exit_code == 0
         assert ended(admin, [run])[0].state is RunState.CANCELLED
+    rerun = Rerun(stuck.submission, "tutor", NOW)
+    (run,) = place.submitted("ada", rerun=rerun, account=ADMIN)
+    assert [place.call(user, "cancel", str(run.id)).exit_code for user in ("eve", "tutor")] == [5, 0]
 
 
 def test_a_wish_to_cancel_outlives_what_another_client_writes_meanwhile(place: Place) -> None:
