@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from hpc_board.domain.comparison import KernelPair
 from hpc_board.model.kernels import METRICS, Kernel
@@ -11,6 +12,9 @@ from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Bar, Bars, Block, Column, Paragraph, Table
 from hpc_board.report.formatting import count_text
+
+if TYPE_CHECKING:
+    from hpc_board.report.views.results import KernelView, LoopView
 
 _LINES_MAX = 8
 _BAR_NAME_MAX = 40
@@ -40,7 +44,7 @@ def kernel_lines(kernels: Sequence[Kernel], where: str, *, with_rest: bool = Tru
     for case, found in cases.items():
         shown = found[: max(1, _LINES_MAX // len(cases))]
         place = f"case {case + 1}, " if len(cases) > 1 else ""
-        lines += [f"{place}{one_line(each.name, 100)}: {_numbers_text(each)}" for each in shown]
+        lines += [f"{place}{one_line(each.name, 100)}: {numbers_text(each)}" for each in shown]
         if all(each.duration_ns is None and each.time_share is not None for each in found):
             if with_rest:
                 others = 1 - math.fsum(each.time_share or 0 for each in shown)
@@ -74,13 +78,14 @@ def _case(kernel: Kernel) -> int:
 def loop_lines(loops: Sequence[Loop], remarks: Sequence[Remark], file_name: str) -> Iterator[Paragraph]:
     """Yield one paragraph with a line for each innermost loop of a profiled C++ file, and for each remark on one."""
     file = one_line(file_name)
-    lines = [f"{file}:{each.line}: {_loop_text(each)}" for each in loops]
+    lines = [f"{file}:{each.line}: {loop_text(each)}" for each in loops]
     lines += [f"{file}:{each.line}: {one_line(each.text, 300)}" for each in remarks]
     if lines:
         yield Paragraph("\n".join(lines))
 
 
-def _loop_text(loop: Loop) -> str:
+def loop_text(loop: "Loop | LoopView") -> str:
+    """Return the function of a loop with the numbers of its instructions as words."""
     width = f" of {loop.vector_bits} bits" if loop.vector_bits else ""
     return (
         f"loop in {one_line(loop.function, 60)}, {count_text(loop.instructions, 'instruction')}: "
@@ -115,7 +120,8 @@ def _pair_name(pair: KernelPair) -> str:
     return f"case {pair.case + 1}: {' / '.join(names)}"
 
 
-def _numbers_text(kernel: Kernel) -> str:
+def numbers_text(kernel: "Kernel | KernelView") -> str:
+    """Return the numbers of a kernel as words."""
     parts = []
     if kernel.duration_ns is not None:
         times = f"{kernel.launches} x " if (kernel.launches or 1) > 1 else ""
@@ -131,8 +137,8 @@ def _numbers_text(kernel: Kernel) -> str:
         parts.append(f"{_text('static_shared_bytes', shared)} shared memory")
     if kernel.spills is not None:
         parts.append(f"{_text('spills', kernel.spills)} spill instructions" if kernel.spills else "no spills")
-    if kernel.stalls:
-        reasons = (f"{one_line(reason, 64).replace('_', ' ')} {figures(cycles, 2)}" for reason, cycles in kernel.stalls)
+    if stalls := dict(kernel.stalls).items():
+        reasons = (f"{one_line(reason, 64).replace('_', ' ')} {figures(cycles, 2)}" for reason, cycles in stalls)
         parts.append(f"stalls: {', '.join(reasons)}")
     return ", ".join(parts)
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from hpc_board.model.text import one_line
+from hpc_board.report.kernels import loop_text, numbers_text
 from hpc_board.report.tasks import first_sentence
 from hpc_board.report.views import Moment, Nanoseconds, Seconds, View
 from hpc_board.report.views.results import CaseView
@@ -27,10 +28,13 @@ _OF_TOLERANCE_BYTES = len(',"of_tolerance":0.12')
 _SPEC_BYTES_MAX = 40
 _PATTERN_BYTES_MAX = 80
 _DESCRIPTION_BYTES_MAX = 80
+_PROFILED_BYTES_MAX = 120
 _LISTED_BYTES = len("[]\n")
 _PASSED_BYTES_MAX = 450 - _LISTED_BYTES
 _BYTES_MAX = 500 - _LISTED_BYTES
 _NUMBERS_MAX = 8
+_KERNELS_MAX = 2
+_NAME_MAX = 40
 _DIGITS = 4
 
 
@@ -83,6 +87,10 @@ class BriefRunView(View, frozen=True):
     """the times of the first eight benchmark cases"""
     advice: list[str] | UnsetType = UNSET
     """the kinds of the remarks on its times"""
+    kernels: list[str] | UnsetType = UNSET
+    """of a profile, the two kernels, or functions on a CPU, with the largest shares of their case's time"""
+    loop: str | UnsetType = UNSET
+    """of a profiled C++ file, the innermost loop with the most scalar operations, by its line"""
     repeats: int | UnsetType = UNSET
     """the number of the newest earlier run of an identical file"""
     entrant: str | UnsetType = UNSET
@@ -114,6 +122,7 @@ class BriefRunView(View, frozen=True):
             late_s=_rounded(run.late_s),
             times_ns=times[:_NUMBERS_MAX] or UNSET,
             advice=[each.kind for each in run.advice] or UNSET if isinstance(run, WholeRunView) else UNSET,
+            **(_of_profile(run) if isinstance(run, WholeRunView) else {}),
             repeats=run.repeats or UNSET,
             entrant=run.entrant or UNSET,
             **(_of_failed(failed[0]) if failed else {"of_tolerance": round(max(ratios), 2) if ratios else UNSET}),
@@ -124,6 +133,20 @@ class BriefRunView(View, frozen=True):
             )
             found = replace(found, **{key: _shortened(text, room) or UNSET})
         return found
+
+
+def _of_profile(run: WholeRunView) -> dict[str, Any]:
+    has_cases = len({each.case for each in run.kernels}) > 1
+    longest = sorted(run.kernels, key=lambda each: -(each.time_share or 0))[:_KERNELS_MAX]
+    kernels = [
+        f"{f'case {each.case + 1}, ' if has_cases else ''}{one_line(each.name, _NAME_MAX)}: {numbers_text(each)}"
+        for each in longest
+    ]
+    loop = max(run.loops, key=lambda each: each.scalar_arithmetic, default=None)
+    return {
+        "kernels": [_shortened(each, _PROFILED_BYTES_MAX) for each in kernels] or UNSET,
+        "loop": UNSET if loop is None else _shortened(f"line {loop.line}: {loop_text(loop)}", _PROFILED_BYTES_MAX),
+    }
 
 
 def _of_failed(case: CaseView) -> dict[str, Any]:

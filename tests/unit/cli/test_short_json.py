@@ -10,6 +10,8 @@ from msgspec import UNSET
 from hpc_board.cli import status
 from hpc_board.domain.run import RunState
 from hpc_board.domain.score_interval import Interval
+from hpc_board.model.kernels import Kernel
+from hpc_board.model.loops import Loop
 from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
@@ -120,6 +122,32 @@ def test_a_brief_ranked_run_has_at_most_450_bytes(board: Recorded) -> None:
     assert found["advice"] == ["wide_interval"]
     assert found["verdict_line"].startswith("Rank 1 of 1 on CPU: 2.12 ms")
     assert size <= 450
+
+
+def test_a_brief_profile_has_its_longest_kernels_and_the_loop_with_the_most_scalar_operations(board: Recorded) -> None:
+    gpu = {
+        "dram_share": 0.91,
+        "sm_share": 0.12,
+        "tensor_share": 0.0,
+        "occupancy": 0.5,
+        "registers": 32.0,
+        "spills": 0.0,
+    }
+    kernels = [
+        Kernel(case, "add_" * 40, 3, 1e6 * case, share, **gpu, stalls=(("long_scoreboard", 12.3),))
+        for case, share in ((0, 0.4), (1, 0.8), (2, 0.6))
+    ]
+    loops = [Loop(line, "kernel", 9, 0, line, 2, 1, 0) for line in (7, 41, 12)]
+    board.add(result=replace(result_of(Verdict.PASS, *TESTS), kernels=kernels, loops=loops), mode=Mode.PROFILE)
+    found, size = brief(board, "run", "1")
+    assert [each[: each.index(": ")] for each in found["kernels"]] == [
+        f"case {n}, {('add_' * 40)[:39]}…" for n in (2, 3)
+    ]
+    assert "3 x 1.00 ms, 91 % of DRAM" in found["kernels"][0]
+    assert found["loop"].startswith(
+        "line 41: loop in kernel, 9 instructions: 0 vector operations, 41 scalar operations"
+    )
+    assert size <= 500
 
 
 def test_a_brief_run_has_the_number_of_its_submission_where_that_is_another_one(board: Recorded) -> None:
