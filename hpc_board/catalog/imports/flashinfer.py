@@ -148,10 +148,9 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
     embedded = _Embedded(root)
     cases, reasons = _cases(definition, workloads, embedded, size_max)
     if not cases:
-        told = (
-            reasons[0] if reasons else f"is missing: put {_WORKLOADS[0]} beside it, or a trace set's folder workloads"
-        )
-        raise refused(path, [Fault("workloads", told)])
+        faults = [Fault(where, each) for each in [*(part.became for part in parts), *reasons][:_REASONS_MAX]]
+        missing = f"is missing: put {_WORKLOADS[0]} beside it, or a trace set's folder workloads"
+        raise refused(path, faults or [Fault("workloads", missing)])
     chosen = spread(cases, _CASES_MAX)
     tolerance, about = _tolerance(definition, workloads)
     files = {
@@ -238,16 +237,19 @@ def _workloads(path: Path, root: Path, definition: Definition) -> tuple[str, lis
     for number, line in enumerate(read_bytes(file, _WORKLOAD_BYTES_MAX).splitlines()[:_WORKLOADS_MAX], start=1):
         if line.strip():
             try:
-                workloads.append(_workload(line))
-            except (msgspec.DecodeError, RecursionError) as error:
+                workloads.append(_workload(line, definition.name))
+            except (msgspec.DecodeError, RecursionError, _NoCase) as error:
                 wrong.append(f"line {number}: {one_line(str(error), 200)}")
     return file.name, workloads, [Part(file.name, Basis.MISSING, each) for each in wrong[:_REASONS_MAX]]
 
 
-def _workload(line: bytes) -> _Workload:
-    """Return the workload of a line: a trace, or in SOL-ExecBench the workload itself."""
+def _workload(line: bytes, definition: str) -> _Workload:
+    """Return the workload of a line: a trace of this definition, or in SOL-ExecBench the workload itself."""
     if "workload" in msgspec.json.decode(line, type=dict[str, msgspec.Raw]):
-        return msgspec.json.decode(line, type=_Trace).workload
+        trace = msgspec.json.decode(line, type=_Trace)
+        if trace.definition not in (None, definition):
+            raise _NoCase(f"it is a workload of {one_line(trace.definition, 80)}, not of {definition}")
+        return trace.workload
     return msgspec.json.decode(line, type=_Workload)
 
 
@@ -268,6 +270,9 @@ def _cases(
             for name, given in workload.inputs.items():
                 if name in definition.inputs:
                     case |= _given(name, given, definition, case, embedded)
+            for name, tensor in definition.inputs.items():
+                if tensor.shape is None and name not in workload.inputs and not definition.custom_inputs_entrypoint:
+                    raise _NoCase(f"it has no value of the scalar {name}")
             if len(case) >= ARGUMENTS_MAX:
                 raise _NoCase(f"it has {len(case)} arguments (limit {ARGUMENTS_MAX - 1})")
         except _NoCase as error:

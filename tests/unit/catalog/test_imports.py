@@ -455,6 +455,26 @@ def test_a_definition_that_cannot_be_judged_says_why(tmp_path: Path, changes: di
     assert expected in fault(trace_set(tmp_path / "set", workload(5), **changes), "flashinfer")
 
 
+def test_workloads_of_another_definition_and_without_a_scalar_are_left_out(tmp_path: Path) -> None:
+    lacking = workload(7)
+    del lacking["inputs"]["factor"]
+    source = trace_set(tmp_path / "set", workload(5), lacking)
+    (lines,) = source.rglob("*.jsonl")
+    good, other = lines.read_text(), json.dumps({"definition": "rows\x1b[1m_k8", "workload": workload(6)})
+    wrong = json.dumps({"workload": workload(6, x={"type": "scalr"})})
+    lines.write_text(f"{good}\n{other}\n{wrong}")
+    found = imported(source)
+    assert found.files["task.yml"].count('"M"') == 2
+    told = [part.became for part in found.parts]
+    assert "workload 2 is left out: it has no value of the scalar factor" in told
+    assert "line 3: it is a workload of rows_k8, not of scaled_rows_k40" in told
+    lines.write_text(f"{other}\n{wrong}")
+    assert fault(source).startswith(
+        "scaled_rows_k40.jsonl: line 1: it is a workload of rows_k8, not of scaled_rows_k40; "
+        "scaled_rows_k40.jsonl: line 2: Invalid enum value 'scalr'"
+    )
+
+
 @pytest.mark.parametrize(
     ("inputs", "expected"),
     [
