@@ -102,8 +102,8 @@ class CheckedCase:
     """Lint results of one case.
 
     `failure` is the reason why the judge could not continue, `lost`: a process is gone since. `repeatable`: a seed
-    gives the same inputs again; `seeded`: another seed gives others; `steady`: those have the same shapes. `left_out`
-    is the reason why probes are missing.
+    gives the same inputs again; `seeded`: another seed gives others; `steady`: those have the same shapes, and
+    `one_form`: the right answers to them have the same form. `left_out` is the reason why probes are missing.
     """
 
     phase: str
@@ -114,6 +114,7 @@ class CheckedCase:
     repeatable: bool = True
     seeded: bool = True
     steady: bool = True
+    one_form: bool = True
     probed: tuple[Probed, ...] = ()
     left_out: str = ""
 

@@ -94,7 +94,8 @@ def check(task: Task, bounds: Bounds, say: Say = lambda _: None) -> Checked:
     if task.harness == ISOLATED and all(finding.severity is Severity.WARNING for finding in found):
         deadline = time.monotonic() + bounds.seconds
         lint = _lint_in_job(task, bounds, say)
-        if not lint.message and not any(case.failure for case in lint.cases):
+        found += (by_seed := list(forms_by_seed(lint, task)))
+        if not lint.message and not by_seed and not any(case.failure for case in lint.cases):
             submissions = tuple(_checked_submissions(task, bounds, deadline, say))
         found += [*findings(lint, task.accepts, submissions), *findings_of_submissions(submissions)]
         found += [*sizes(task), *hidden_seeds(task)]
@@ -400,6 +401,18 @@ def findings(lint: Lint, accepts: Sequence[str], submissions: Sequence[CheckedSu
             wrong = [(case, each.verdict == Verdict.PASS) for case, each in seen if not each.same]
             what = f"{probe.title}: the check accepts it"
             yield from _where(wrong, f"accepts_{name}", what, probe.advice)
+
+
+def forms_by_seed(lint: Lint, task: Task) -> Iterator[Diagnostic]:
+    """Yield the diagnostic of right answers without a fixed form, into which a compiled submission cannot write."""
+    varying = [case for case in lint.cases if not case.one_form]
+    if varying and any(language.compiled for language in task.languages):
+        message = f"the form of ref_kernel's answer depends on the seed on {_places(varying)}"
+        hint = (
+            "Give each shape by the case's own keys: the outputs of compiled submissions are allocated before a call. "
+            "Or list no compiled language in hpc_board.languages."
+        )
+        yield _error("form_by_seed", message, hint)
 
 
 def _error(code: str, message: str, hint: str) -> Diagnostic:

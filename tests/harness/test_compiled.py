@@ -245,13 +245,17 @@ def test_a_kernel_reads_neither_the_job_folder_nor_the_library_s_origin(tmp_path
             REFERENCE.replace("return x, {", "return x.reshape(size, *[1] * 8), {"),
             "data[0] has more than 8 dimensions",
         ),
+        (
+            REFERENCE.replace("return x, {", "return np.resize(x, size + seed % 3), {"),
+            "the form of ref_kernel's answer depends on the seed",
+        ),
     ],
-    ids=["no ref_kernel", "text", "numbers as an answer", "nine dimensions"],
+    ids=["no ref_kernel", "text", "numbers as an answer", "nine dimensions", "shape by seed"],
 )
 def test_a_task_that_compiled_kernels_cannot_take_is_to_blame_itself(
     tmp_path: Path, reference: str, message: str
 ) -> None:
-    result = compiled(tmp_path, kernel(), reference=reference)
+    result = compiled(tmp_path, kernel(), reference=reference, mode=Mode.RANKED)
     assert result.verdict is Verdict.TASK_ERROR
     assert message in result.message
 

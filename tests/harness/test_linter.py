@@ -500,6 +500,19 @@ def test_shapes_that_depend_on_the_seed_are_a_warning_on_benchmarks() -> None:
     assert "shapes_by_seed" not in warnings(checked(growing, benchmarks=()))
 
 
+def test_answers_whose_form_depends_on_the_seed_are_an_error_for_compiled_languages() -> None:
+    skip_without("numpy")
+    growing = changed("(2, size)", "(2, size + seed % 5)", ARRAYS)
+    languages = (Language.PY, Language.CPP)
+    found = checked(growing, languages=languages, templates={"C++": "int custom_kernel();"})
+    assert errors(found) == {"form_by_seed"}
+    assert found.submissions == ()
+    assert checked(growing).passed
+    total = changed("return a + b", "return np.array([a.sum(), b.max()])", growing)
+    total = changed("output.shape != data[0].shape", "output.shape != (2,)", total)
+    assert "form_by_seed" not in errors(checked(total, languages=languages))
+
+
 @pytest.mark.parametrize("fault", ["raise MemoryError", "import os; os.kill(os.getpid(), 9)"])
 def test_a_reference_without_memory_says_so(fault: str) -> None:
     found = checked(changed("    return [x * x", f"    {fault}\n    return [x * x"), templates={"Python": EXACT})

@@ -495,7 +495,7 @@ class _Judge:
         return self._work[group]
 
     def _check_compiled(self, group: str, inputs: payload.Node) -> None:
-        """Check that the reference's answer has a form, in memory of which a compiled submission writes its own.
+        """Check that the reference's answers have one form, in memory of which a compiled submission writes its own.
 
         Raises:
             ValueError: it has none.
@@ -508,6 +508,8 @@ class _Judge:
         fault = form_fault(inputs, form)
         if not fault and self._expected[group].form is None:
             fault = "the reference's answer has too many parts for compiled submissions"
+        if not fault and group in self._varying:
+            fault = "the form of ref_kernel's answer depends on the seed, and outputs are allocated before a call"
         if fault:
             raise ValueError(fault)
 
@@ -516,10 +518,10 @@ class _Judge:
 
         On a CPU that is the input's offset in the payload, on a GPU its number among the tensors that are not empty.
 
-        There is none if it depends on the values of the inputs, except for compiled submissions, which need one.
+        There is none if it depends on the values of the inputs.
         """
         right = self._expected.get(group)
-        if right is None or right.form is None or (group in self._varying and not self._compiled):
+        if right is None or right.form is None or group in self._varying:
             return None, []
         places = laid.offsets() if self._device.name == "cpu" else laid.ranks()
         return right.form, [-1 if leaf is None else places[leaf] for leaf in right.own]
@@ -535,10 +537,12 @@ class _Judge:
         if last is not None and last.inputs == inputs and group in self._twice and group not in self._varying:
             return
         right = self._expected[group] = self._right(group, inputs, data)
-        if last is not None and last.inputs == inputs:
+        if last is None:
+            return
+        if last.inputs == inputs:
             self._twice.add(group)
-            if layout_difference(last.layout, right.layout) is not None:
-                self._varying.add(group)
+        if (last.inputs == inputs or self._compiled) and layout_difference(last.layout, right.layout) is not None:
+            self._varying.add(group)
 
     def _right(self, group: str, inputs: str, data: Any) -> "_Right":
         """Return the form of a right answer to inputs of the layout `inputs`."""

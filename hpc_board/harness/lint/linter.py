@@ -102,6 +102,7 @@ class _Linter:
         self._deadline = deadline
         self._calls = 0
         self._shapes: set[tuple[tuple[int, ...], ...]] = set()
+        self._forms: set[str] = set()
         self._cases = {
             "test": (*job.tests, *job.hidden_tests),
             "benchmark": (*job.benchmarks, *job.hidden_benchmarks),
@@ -173,10 +174,17 @@ class _Linter:
         group, seed = f"{checked.phase}.{checked.index}", public_seed(case)
         other_seed = _OTHER_SEED if seed != _OTHER_SEED else 0
         self._shapes.clear()
+        self._forms.clear()
         with ExitStack() as held:
             first, other, again = [self._inputs(held, case, group, each) for each in (seed, other_seed, seed)]
             repeatable, seeded = payload.same(first, again), not payload.same(first, other)
-            checked = replace(checked, repeatable=repeatable, seeded=seeded, steady=len(self._shapes) == 1)
+            checked = replace(
+                checked,
+                repeatable=repeatable,
+                seeded=seeded,
+                steady=len(self._shapes) == 1,
+                one_form=len(self._forms) == 1,
+            )
             yield checked
             if self._job.rules.prepare and self._fixed_shapes(case, seed) != self._fixed_shapes(case, other_seed):
                 message = (
@@ -271,7 +279,9 @@ class _Linter:
         self._judge.send({**frame, "fixed": fixed})
         late = f"the task did not generate the inputs and the reference's answer within {seconds:g} s"
         deadline = time.monotonic() + seconds
-        size = judge_answer(self._judge, Generated, deadline, late).size
+        generated = judge_answer(self._judge, Generated, deadline, late)
+        size = generated.size
+        self._forms.add(json.dumps(generated.form and generated.form.node))
         descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC)
         held.callback(os.close, descriptor)
         os.ftruncate(descriptor, size)
