@@ -398,6 +398,7 @@ class LeaderboardEditor:
             joined=self._store.boards.entries(task.name, task.version),
             after_change=before.id if isinstance(before, BoardChange) else 0,
             shadows=any(each.name == task.name for each in of_settings.tasks),
+            shows_names=before is not None and before.options.anonymous and not terms.anonymous,
             unfit_gpus=self._unfit_gpus(task, terms),
         )
 

@@ -343,6 +343,8 @@ def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored:
             remark(f"{plan.name}: {plan.unfit_gpus}")
         if plan.shadows:
             remark(f"{plan.name}: the board replaces the task of this name in the settings.")
+        if plan.shows_names:
+            remark(f"{plan.name}: the deleted board was anonymous; without --anonymous, users see its names.")
         if plan.task is not None and of_source:
             for warning in plan.task.warnings:
                 remark(f"{plan.name}: task.yml, {warning}")

@@ -88,8 +88,8 @@ class Plan(msgspec.Struct, frozen=True):
     """A planned change of a leaderboard; `before` is its present state.
 
     `left` and `joined` are the standings of the old and the new task version. `shadows` is True if the
-    leaderboard replaces a task of the settings' folders with its name. `unfit_gpus` is a sentence about named GPUs that
-    run none of the task's languages, "" without any.
+    leaderboard replaces a task of the settings' folders with its name, `shows_names` if it ends the pseudonyms of a
+    deleted one. `unfit_gpus` is a sentence about named GPUs that run none of the task's languages, "" without any.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Plan(msgspec.Struct, frozen=True):
     joined: tuple[Entries, ...] = ()
     after_change: int = 0
     shadows: bool = False
+    shows_names: bool = False
     unfit_gpus: str = ""
 
     @property

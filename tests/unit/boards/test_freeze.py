@@ -190,6 +190,11 @@ def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_pat
     assert [user for _, user, _ in rows(place, "bob")] == ["grace", "ada", "bob"]
     update(place, "--anonymous")
     assert rows(place, "bob")[0] == first
+    assert call(place, ADMIN, "delete", "course", "--yes").exit_code == 0
+    create = ("create", "course", "vectoradd_py", "--dry-run")
+    warned = [call(place, ADMIN, *create, *words).stderr for words in ((), ("--anonymous",))]
+    warning = "course: the deleted board was anonymous; without --anonymous, users see its names.\n"
+    assert [warning in text for text in warned] == [True, False]
 
 
 def test_runners_jobs_and_hashes_name_no_user_of_an_anonymous_board_and_count_no_run_after_a_freeze(
