@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from hpc_board.domain.run import Progress, Run, RunState
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import HIDDEN_MESSAGE, Verdict
 from hpc_board.model.task import HIDDEN
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Tone
@@ -96,7 +96,12 @@ def run_tone(run: Run) -> Tone:
 
 
 def cause_first(message: str) -> str:
-    """Return a message with the case or the line of the source at its end: "3 values differ, in test case 2 of 5"."""
+    """Return a message with the case or the line of the source at its end: "3 values differ, in test case 2 of 5".
+
+    A hidden case has no cause, and comes first.
+    """
+    if message.endswith(HIDDEN_MESSAGE):
+        return message
     found = re.fullmatch(_CASE_FIRST, message) or re.fullmatch(_COMPILER_FIRST, message)
     return f"{found['message']}, in {found['place']}" if found else message
 

@@ -19,6 +19,7 @@ from hpc_board.model.kernels import Kernel, Used
 from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import (
+    HIDDEN_MESSAGE,
     LIBRARY_LACKING,
     LIBRARY_MISSING,
     SCRATCH_UNWRITABLE,
@@ -878,6 +879,7 @@ def test_every_verdict_and_state_has_words_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
+        (f"test case 5 (hidden case 1): {HIDDEN_MESSAGE}", f"test case 5 (hidden case 1): {HIDDEN_MESSAGE}"),
         ("test case 2 (size: 127; seed: 1): 5 values differ", "5 values differ, in test case 2 (size: 127; seed: 1)"),
         (
             "g++ exited with status 1: k.cpp:3:1: error: 'x' does not name a type",
