@@ -113,7 +113,10 @@ def template_name(task: Task, language: str | None, file_name: str = "") -> str:
         if of_file is not None and (plain := Template.of(of_file)) in fitting:
             return plain
         if len(fitting) > 1:
-            raise InputError(f"task {task.name} has several templates: {names}", hint="Choose one with --language.")
+            raise InputError(
+                f"task {task.name} has several templates: {names}",
+                hint="Choose one with --language; `language=` in Python.",
+            )
         return fitting[0]
     known = {_plain(name): Template(name) for name in Template} | _OTHER_NAMES
     wanted = known.get(_plain(language))
