@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -33,6 +33,9 @@ from hpc_board.report.plain import plain
 from hpc_board.report.views.brief import compact, short_of
 from hpc_board.report.views.runs import RunnerView, WholeRunView
 
+if TYPE_CHECKING:
+    from hpc_board.report.views.standings import KernelPairView
+
 WAIT_SECONDS = 50
 """The usual wait of a call: many clients give a call up after a minute."""
 
@@ -42,20 +45,23 @@ TEXT_CHARACTERS_MAX = 8_000
 CODE_CHARACTERS_MAX = 60_000
 """That of a file, of which a part is of no use."""
 
+_KERNELS_MAX = 8
 _READ_SECONDS = 2.0
 _COMMAND = re.compile(r"`?hpc-board ([a-z]+)[^`\n]*`?")
+_MODE = re.compile(r"--mode ([a-z]+)")
 _TOOLS_OF_COMMANDS = {
     "list": "tasks",
+    "gpus": "tasks",
     "task": "task",
     "template": "task",
     "runs": "history",
     "run": "report",
-    "code": "report",
+    "code": "report part=code",
     "watch": "wait",
     "show": "standings",
     **{name: name for name in ("submit", "cancel", "compare", "hold", "release")},
 }
-"""The tools in the place of the commands that a hint names."""
+"""The tools in the place of the commands that a text names."""
 
 Number = Annotated[int, Meta(ge=1)]
 Numbers = Annotated[list[Number], Meta(min_length=1, max_length=100)]
@@ -196,7 +202,7 @@ class Report(Tool, frozen=True):
     part: Annotated[Literal["report", "code", "output"], _WORD] = "report"
 
     def answer(self, board: Board) -> Answer:
-        from hpc_board.report.logs import run_logs
+        from hpc_board.report.logs import nothing_printed, run_logs
         from hpc_board.report.runs import run_summary
 
         _refresh(board)
@@ -205,12 +211,17 @@ class Report(Tool, frozen=True):
             return Answer(_bounded(code.decode(), CODE_CHARACTERS_MAX), "submit")
         whole = board.runs.whole(self.run)
         log = board.runs.log(self.run)
+        then = _next_of([whole.run])
         if self.part == "output":
-            blocks: Sequence[Any] = run_logs(whole.result, log)
-        else:
-            blocks = run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user)
-        has_failed = whole.run.state.ended and whole.run.verdict is not Verdict.PASS
-        return Answer(_bounded(plain(blocks)), "submit a corrected one" if has_failed else _next_of([whole.run]))
+            logs = run_logs(whole.result, log)
+            return Answer(_bounded(plain(logs)) if logs else nothing_printed(whole.run), then)
+        blocks = run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user)
+        # An agent's machine is not that of the server, for whose files the other commands are.
+        lines = [line for line in plain(blocks).splitlines() if not line.startswith("`hpc-board ")]
+        text = _in_words_of_tools("\n".join(lines))
+        if whole.run.state.ended and whole.run.verdict is not Verdict.PASS:
+            then = "submit mode=sanitize, or a corrected one" if "mode=sanitize" in text else "submit a corrected one"
+        return Answer(_bounded(text), then)
 
 
 class Profile(Tool, frozen=True):
@@ -251,11 +262,29 @@ class Compare(Tool, frozen=True):
         from hpc_board.report.views.standings import ComparisonsView, ComparisonView
 
         found = board.submissions.compare(self.run, self.other)
-        boards = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
-        keys = ("score.speedup", "score.speedup_low", "score.speedup_high", "score.text", "cases.case", "cases.text")
-        fields = [f"boards.{key}" for key in ("gpu", "runs", *keys)]
+        views = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
+        boards = [replace(each, kernels=_longest(each.kernels)) for each in views]
+        of_score = [f"score.{key}" for key in ("speedup", "speedup_low", "speedup_high", "text")]
+        of_kernels = ("case", *(f"kernels.{key}" for key in ("name", "duration_ns", "time_share")), "changes")
+        keys = (
+            "gpu",
+            "runs",
+            *of_score,
+            "cases.case",
+            "cases.text",
+            *(f"kernels.{key}" for key in of_kernels),
+            "caveats",
+        )
+        fields = [f"boards.{key}" for key in keys]
         view = ComparisonsView(task=found[0].runs[0].task, boards=boards)
         return Answer(_json(short_of(view, fields)["boards"]), "submit")
+
+
+def _longest(pairs: "Sequence[KernelPairView]") -> "list[KernelPairView]":
+    """Return the kernels of two profiles with the largest shares of their case's time."""
+    shares = [max(each.time_share or 0 for each in pair.kernels if each is not None) for pair in pairs]
+    order = sorted(range(len(pairs)), key=lambda index: -shares[index])
+    return [pairs[index] for index in order[:_KERNELS_MAX]]
 
 
 class Standings(Tool, frozen=True):
@@ -303,8 +332,9 @@ class History(Tool, frozen=True, rename={"entrant": "as"}):
         _refresh(board)
         entrant = entrant_of(self.entrant, board.user) if self.entrant else None
         runs = board.runs.list(task=task, mode=mode, entrant=entrant, note=self.note, key=self.key, limit=self.limit)
-        fields = ("id", "task", "gpu", "mode", "state", "verdict", "score_s", "note")
+        fields = ("id", "task", "gpu", "mode", "state", "verdict", "score_s", "entrant", "note")
         found = short_of([_view(board, run.id) for run in runs], fields)
+        found = [{**each, "state": None} if each["verdict"] else each for each in found]
         if going := [run.id for run in runs if not run.state.ended]:
             return Answer(_json(found), f"wait runs={going}")
         return Answer(_json(found), "report run=N part=code, or submit" if found else "tasks, then submit")
@@ -317,10 +347,13 @@ class Cancel(Tool, frozen=True):
     runs: Numbers
 
     def answer(self, board: Board) -> Answer:
-        for found in board.runs.cancel_each(self.runs):
+        cancelled = board.runs.cancel_each(self.runs)
+        for found in cancelled:
             if found.error is not None:
                 raise found.error
-        return _of_runs(board, self.runs)
+        ended = [found.run.id for found in cancelled if found.run is not None and found.ended_before]
+        answer = _of_runs(board, self.runs)
+        return replace(answer, next=f"{answer.next} (ended before: {ended})") if ended else answer
 
 
 class Hold(Tool, frozen=True):
@@ -394,13 +427,18 @@ def called(board: Board, name: str, arguments: Mapping[str, Any]) -> Answer:
             return _tool(name, arguments).answer(board)
     except BoardError as error:
         told = printable(error.message, TEXT_CHARACTERS_MAX)
-        hint = _COMMAND.sub(_in_words_of_tools, printable(error.hint, TEXT_CHARACTERS_MAX))
+        hint = _in_words_of_tools(printable(error.hint, TEXT_CHARACTERS_MAX))
         return Answer(f"{error.kind}: {told}", hint or f"Correct the arguments of {name}.", failed=True)
 
 
-def _in_words_of_tools(command: re.Match[str]) -> str:
-    name = _TOOLS_OF_COMMANDS.get(command[1])
-    return f"`{name}`" if name else command[0]
+def _in_words_of_tools(text: str) -> str:
+    """Return a text for users of the command line with tools in place of commands."""
+
+    def tool(command: re.Match[str]) -> str:
+        name = "report part=output" if "--log" in command[0] else _TOOLS_OF_COMMANDS.get(command[1])
+        return f"`{name}`" if name else command[0]
+
+    return _MODE.sub(r"mode=\1", _COMMAND.sub(tool, text))
 
 
 def _tool(name: str, arguments: Mapping[str, Any]) -> Tool:

@@ -93,8 +93,45 @@ def test_a_wrong_run_leads_to_its_report_and_then_to_a_corrected_one(board: Reco
     assert waited.next == "report run=1 has the details; then submit"
     report = answer(board, "report", run=1)
     assert "expected 1, got 2" in report.text
+    assert "hpc-board" not in report.text
     assert report.next == "submit a corrected one"
+    assert answer(board, "report", run=1, part="output").text == "Run 1 has no output: finished."
     assert answer(board, "report", run=1, part="code").text == KERNEL
+
+
+def test_a_crash_of_a_compiled_kernel_leads_to_the_sanitizer(board: Recorded) -> None:
+    crash = Case("test", 0, "size: 3; seed: 1", Verdict.CRASH, "killed by SIGSEGV")
+    long = Log("\n".join(f"line {index}" for index in range(99)))
+    result = replace(result_of(Verdict.CRASH, crash), stderr=long)
+    board.add(result=result, mode=Mode.TEST, file_name="kernel.cpp")
+    report = answer(board, "report", run=1)
+    assert "Submit with `mode=sanitize`" in report.text
+    assert "full output: `report part=output`" in report.text
+    assert report.next == "submit mode=sanitize, or a corrected one"
+
+
+def test_two_profiles_are_compared_by_their_longest_kernels(board: Recorded) -> None:
+    for registers in (32.0, 40.0):
+        small = [Kernel(0, f"small{index}", 1, 1e3, 0.001) for index in range(19)]
+        kernels = (*small, Kernel(0, "add", 1, 1e6, 0.9, registers=registers))
+        board.add(result=replace(result_of(Verdict.PASS), kernels=kernels), mode=Mode.PROFILE)
+    (compared,) = found(board, "compare", run=1, other=2)
+    first, *others = compared["kernels"]
+    add = {"name": "add", "duration_ns": 1e6, "time_share": 0.9}
+    changes = {"duration_ns": 0, "time_share": 0, "registers": 8}
+    assert (first, len(others)) == ({"case": 0, "kernels": [add, add], "changes": changes}, 7)
+
+
+def test_a_comparison_has_its_caveats(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, row_case()), score_s=1e-3)
+    board.add(result=result_of(Verdict.WRONG_VALUE, WRONG, row_case()), code=b"#")
+    (compared,) = found(board, "compare", run=1, other=2)
+    assert compared["caveats"] == ["Run 2 did not pass: wrong value."]
+
+
+def test_a_cancellation_names_the_runs_that_had_ended(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS), mode=Mode.TEST)
+    assert answer(board, "cancel", runs=[1]).next == "submit mode=ranked (ended before: [1])"
 
 
 def test_ranked_runs_are_compared_ranked_and_listed(board: Recorded) -> None:
@@ -193,7 +230,8 @@ def test_agents_choose_a_name_a_case_and_the_effort(board: Recorded) -> None:
     named, plain = reversed(board.board.runs.list())
     assert (named.origin.entrant, named.options.case, named.options.effort) == ("agent-b", "1", "quick")
     assert (plain.origin.entrant, plain.options) == ("", JobOptions())
-    assert [run["id"] for run in found(board, "history", **{"as": "agent-b"})] == [named.id]
+    (run,) = found(board, "history", **{"as": "agent-b"})
+    assert (run["id"], run["entrant"]) == (named.id, "agent-b")
     assert answer(board, "history", **{"as": "a b"}).text == 'input: invalid entrant "a b".'
     assert "--effort: expected quick, normal or a percentage" in answer(board, "submit", **sent, effort="many").text
 
