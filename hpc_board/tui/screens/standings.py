@@ -289,7 +289,7 @@ class StandingsScreen(RunScreen):
             items = tuple(row for row in found.rows if _matches(row, words))
             # Only a short board has room for its plot, for which all of its runs are read.
             is_whole = len(found.rows) == found.total <= span.limit
-            records = board.standings.records(task, gpu) if has_plot and is_whole and items else ()
+            records = board.standings.records(task, gpu) if has_plot and is_whole and (items or not words) else ()
             # Among users, the best late run of each is a mark.
             uncounted = board.standings.uncounted(task, gpu)
             about = found, tuple(run for run in uncounted if own or run.remarks.removal), records, own
