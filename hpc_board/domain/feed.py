@@ -111,10 +111,12 @@ def news(
     """Return the change that `entry` made, which now has `rank`.
 
     `podium` holds the first entries before the change, in order: at least all of the first three places. `former` is
-    the user's own rank and score before, `beaten` the user whom they passed.
+    the user's own rank and score before, `beaten` the user whom they passed. A user who is alone on the board breaks no
+    record.
     """
     former_rank, former_s = former or (None, None)
-    if not podium or entry.score_s < podium[0].score_s:
+    is_alone = {each.user for each in podium} == {entry.user}
+    if not podium or (entry.score_s < podium[0].score_s and not is_alone):
         kind = FeedKind.RECORD
     elif rank <= PODIUM and (former_rank is None or rank < former_rank):
         kind = FeedKind.PODIUM

@@ -38,5 +38,5 @@ class UserPage(msgspec.Struct, frozen=True):
 
     @property
     def records(self) -> int:
-        """Return the number of leaderboards on which the user is first."""
-        return sum(rank.row.rank == 1 for rank in self.ranks)
+        """Return the number of leaderboards on which the user is first among several."""
+        return sum(rank.row.rank == 1 and rank.users > 1 for rank in self.ranks)

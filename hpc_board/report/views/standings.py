@@ -212,7 +212,7 @@ class UserPageView(View, frozen=True):
 
     user: str
     records: int
-    """the number of standings in which the user is first"""
+    """the number of standings in which the user is first among several"""
     ranks: list[UserRankView]
     """the user's rows, by task and GPU"""
     runs: list[RunView]

@@ -26,6 +26,7 @@ from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding
+from hpc_board.tui.widgets.blocks import speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -136,7 +137,9 @@ class UserScreen(RunScreen):
         return NamedRun(row.run, rank.task, rank.gpu, row.user, row.submitter)
 
     def _show(self, page: UserPage) -> None:
-        words = [count_text(len(page.ranks), "rank"), count_text(page.records, "record")]
+        words = [count_text(len(page.ranks), "rank")]
+        if page.records:
+            words.append(count_text(page.records, "record"))
         if page.runs:
             words.append(f"newest run {span_text(self.now() - page.runs[0].created_at)} ago")
         self._has_entrants |= any(
@@ -152,7 +155,7 @@ class UserScreen(RunScreen):
 
     def _rank_cells(self, rank: UserRank) -> dict[str, Text]:
         row, first = rank.row, rank.row.rank == 1
-        tone = Tone.GOOD if first else Tone.PLAIN
+        tone = Tone.GOOD if first and rank.users > 1 else Tone.PLAIN
         return {
             "task": toned(rank.task, tone),
             "gpu": toned(f"{rank.gpu} (emulated)" if row.emulated else rank.gpu, tone),
@@ -160,7 +163,7 @@ class UserScreen(RunScreen):
             "rank": toned(rank_text(row), tone),
             "users": toned(rank.users, Tone.MUTED),
             "score": toned(score_text(row.score_s), tone),
-            "speedup": toned(speedup_text(ratio_of(rank.speedup)), tone),
+            "speedup": speedup_cell(ratio_of(rank.speedup), tone),
             "behind": toned("" if first else speedup_text(row.score_s / rank.best_s), Tone.MUTED),
             "file": toned(": ".join(filter(None, (row.entrant, row.file_name))), Tone.MUTED),
             "run": toned(row.run, Tone.MUTED),

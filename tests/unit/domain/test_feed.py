@@ -99,6 +99,14 @@ def test_who_is_faster_than_their_own_record_has_beaten_nobody_else(store: Store
     assert newest(store) == News(FeedKind.RECORD, 1, 1.0, 1, 2.0)
 
 
+def test_who_is_alone_on_a_board_breaks_no_record(store: Store) -> None:
+    passed(store, "ada", 2.0)
+
+    passed(store, "ada", 1.0)
+
+    assert newest(store) == News(FeedKind.BEST, 1, 1.0, 1, 2.0)
+
+
 def test_who_falls_out_of_the_first_three_is_told(store: Store) -> None:
     podium(store)
 
