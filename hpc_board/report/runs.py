@@ -181,7 +181,7 @@ def run_outcome(
 
 def outcome_line(run: Run, result: Result | None, placing: Placing | None = None, *, reader: str = "") -> Paragraph:
     """Return the outcome of a run that has ended with its number, on one line."""
-    return Paragraph(f"Run {run.id}: {_outcome_text(run, result, placing, reader)}", run_tone(run))
+    return Paragraph(f"Run {run.id}: {_outcome_text(run, result, placing, reader)}", run_tone(run, placing))
 
 
 def _title(run: Run) -> Heading:
@@ -260,7 +260,7 @@ def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:
 def _result_blocks(
     run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str, best: LeaderRun | None
 ) -> Iterator[Block]:
-    yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
+    yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run, placing))
     yield from _of_tolerance_blocks(result)
     if used := means_text(result.means):
         yield Paragraph(f"{one_line(used)}.")

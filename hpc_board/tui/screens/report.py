@@ -16,12 +16,14 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.board.standings import leader_of
 from hpc_board.domain.comparison import LeaderRun
+from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.errors import Refused
 from hpc_board.model.result import Case
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Bars, Facts, Paragraph, Table
+from hpc_board.report.formatting import score_text
 from hpc_board.report.kernels import loop_lines
 from hpc_board.report.logs import nothing_printed, profile_log, run_logs
 from hpc_board.report.plain import BARS_FROM, bar_lines
@@ -37,7 +39,7 @@ from hpc_board.tui.screens.base import Clock, is_ready_to_rank
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, page_bindings
 from hpc_board.tui.widgets.bars import PageTabs
-from hpc_board.tui.widgets.blocks import Blocks, show_text
+from hpc_board.tui.widgets.blocks import Blocks, show_text, speedup_cell
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.progress_line import ProgressLine, RunRead, UsualTimes, read_run
@@ -342,9 +344,10 @@ class ReportScreen(RunScreen):
         what = toned(f"{run.task} on {run.gpu}, {run.mode}{whose}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
         placing = read.placing
-        place = " first place " if placing is not None and placing.rank == 1 and placing.users > 1 else " "
-        words = Text.assemble(what, " ", (word, f"bold {tone.value}"), (place, f"bold {tone.value}"), age)
-        show_text(self.headline, words)
+        place = "first place" if placing is not None and placing.rank == 1 and placing.users > 1 else ""
+        outcome = [Text(words, f"bold {tone.value}") for words in (word, place)]
+        score = toned(score_text(run.score_s)), speedup_cell(ratio_of(run.speedup))
+        show_text(self.headline, Text.assemble(what, " ", Text(" ").join(filter(None, [*outcome, *score, age]))))
         self.progress_line.show(read, self.now())
 
 

@@ -399,6 +399,27 @@ def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: s
         assert "the user's best" in text_of(report(run, result, placing=placing, reader="bob"))
 
 
+@pytest.mark.parametrize(
+    ("placing", "reference_s", "tone"),
+    [
+        (None, None, Tone.GOOD),
+        (Placing(None, 9, 11.0e-6, 7, first=False), None, Tone.UNSURE),
+        (Placing(None, 9, 11.0e-6, 7, first=False, change_spread=1.2), None, Tone.GOOD),
+        (Placing(None, 9, 13.0e-6, 7, first=False), None, Tone.GOOD),
+        (Placing(1, 9, 12.0e-6, 12, first=False), 12.0e-6, Tone.GOOD),
+        (Placing(1, 9, 12.0e-6, 12, first=False), 11.0e-6, Tone.UNSURE),
+    ],
+)
+def test_a_pass_that_is_slower_than_the_reference_or_the_best_is_no_good_news(
+    placing: Placing | None, reference_s: float | None, tone: Tone
+) -> None:
+    result = result_of(Verdict.PASS, timed_case())
+    run = finished(result, score_s=12.0e-6)
+    if reference_s:
+        run = replace(run, reference=Reference(reference_s, 1))
+    assert outcome_line(run, result, placing).tone is tone
+
+
 def with_work(memory_bytes: float, operations: float) -> Case:
     return replace(timed_case(time_ns=100_000.0), work=Work(memory_bytes, operations))
 
