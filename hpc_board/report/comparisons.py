@@ -58,12 +58,10 @@ def _change_tone(difference: Difference) -> Tone:
 
 
 def _file_names(runs: Sequence[Run]) -> tuple[str, str]:
-    """Return the names of the files of two runs, with their numbers if the names are equal.
-
-    The file of an anonymous user has no name but its run.
-    """
-    one, other = (one_line(run.file_name, _NAME_MAX) or f"run {run.id}" for run in runs)
-    return (one, other) if one != other else (f"{one} {runs[0].id}", f"{other} {runs[1].id}")
+    """Return the names of the files of two runs, or of the runs if those are equal or that of an anonymous user."""
+    one, other = (f"run {run.id}" for run in runs)
+    files = [one_line(run.file_name, _NAME_MAX) for run in runs]
+    return (files[0] or one, files[1] or other) if files[0] != files[1] else (one, other)
 
 
 def _bars(files: tuple[str, str], comparison: Comparison, specs: Sequence[str]) -> Iterator[Bars]:

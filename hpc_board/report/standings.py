@@ -188,6 +188,8 @@ def board_report(
         lines = [line and replace(line, entrants=entrants) for line in _lines(page, user, now)]
     remarks = {line.remark() for line in lines if line and line.remark()}
     is_told = len(remarks) > 1 or any("," in remark for remark in remarks)
+    files = [line.row.file_name for line in lines if line and not isinstance(line.row, Mark)]
+    file = Column("FILE", flexible=True, least=9, leaves=1), lambda line: one_line(line.row.file_name)
     standings = table(
         lines,
         (Column("RANK", right=True), lambda line: line.rank),
@@ -197,7 +199,7 @@ def board_report(
         (Column("RUNS", right=True, optional=True), lambda line: line.runs),
         (Column("SPEEDUP", right=True, optional=True, toned=True), lambda line: line.speedup),
         (Column("RUN", right=True), lambda line: line.run),
-        (Column("FILE", flexible=True, least=9, leaves=1), lambda line: one_line(line.row.file_name)),
+        file if len(files) < 2 or len(set(files)) > 1 else None,
         (Column("AGE", right=True), lambda line: line.age) if now else (Column("SUBMITTED"), lambda line: line.date),
         (Column("REMARK", flexible=True, least=8), lambda line: line.remark()) if is_told else None,
         empty=NONE_OF_YOURS if own_runs else NO_RESULTS,
