@@ -21,7 +21,7 @@ from hpc_board.domain.budget import default_budget
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.origin import default_origin
-from hpc_board.domain.run import Cancellation, Progress, Run
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState
 from hpc_board.domain.score_interval import overlaps
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.files import decoded, shown_path
@@ -368,17 +368,24 @@ class WatchScreen(RunScreen):
         self.pane.show_all(self._runs, select=select)
 
     def _cells(self, run: Run) -> dict[str, Text]:
-        saved = toned(self._saved_at[run.id].astimezone().strftime("%H:%M:%S"), Tone.MUTED)
         earlier = [each for each in self._runs if each.id < run.id and each.gpu == run.gpu and each.score_s]
         best = min(earlier, key=lambda each: each.score_s or 0, default=None)
         fastest_s = min((each.score_s for each in self._runs if each.gpu == run.gpu and each.score_s), default=0)
-        return {
-            "saved": saved,
+        found = {
+            "saved": toned(self._clock(run), Tone.MUTED),
             **cells(Line(run, step=self._steps.get(run.id))),
             "previous": _change(next(iter(earlier), None), run),
             "best": _change(best, run),
             "bar": toned(speed_text(fastest_s / run.score_s, BAR_CELLS) if run.score_s else "", Tone.MUTED),
         }
+        newer = [each for each in self._runs if each.submission > run.submission]
+        if newer and run.id in self._stale and run.state is RunState.CANCELLED:
+            found["state"] = toned("replaced", Tone.MUTED)
+            found["why"] = toned(f"by the save of {self._clock(newer[-1])}", Tone.MUTED)
+        return found
+
+    def _clock(self, run: Run) -> str:
+        return self._saved_at[run.id].astimezone().strftime("%H:%M:%S")
 
     def _show_standing(self) -> None:
         if self._paused:
