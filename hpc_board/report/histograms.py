@@ -47,7 +47,7 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
     places = [((index + 0.5) / bins, float(counts[index])) for index in range(bins)]
     that = [(place, count if place == middle else 0.0) for place, count in places]
     bars = Series(Kind.BARS, tuple(places), Tone.QUIET), Series(Kind.BARS, tuple(that), Tone.GOOD)
-    plot = Plot(words, Axis(0.0, 1.0, ticks), Axis(0.0, most, ((most, str(most)),)), bars)
+    plot = Plot(words, Axis(0.0, 1.0, ticks), Axis(0.0, most, ((most, f"n = {most}"),)), bars)
     return text_plot(plot, width - columns + bins * cells, min(height, max(_ROWS_MIN, 2 * most)))
 
 

@@ -35,7 +35,7 @@ _TASK = Column("task", "Task", 8, most=24, sorts=True)
 _GPU = Column("gpu", "GPU", 4, most=14, sorts=True)
 _STATE = Column("state", "State", 8, most=20, sorts=True)
 _REASON = Column("why", "Reason", 10, grows=True, from_width=56)
-_FILE = Column("file", "File", 9, from_width=88, most=14)
+_FILE = Column("file", "File", 9, from_width=88, most=18)
 _SCORE = Column("score", "Score", 8, right=True, sorts=True)
 
 _MODE = Column("mode", "Mode", 6, from_width=76, most=9)

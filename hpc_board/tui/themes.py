@@ -70,7 +70,7 @@ DARK = _theme(
         "background": "#0a1416",
         "surface": "#0f1f22",
         "panel": "#11363a",
-        "cursor": "#0f5a60",
+        "cursor": "#10454a",
         "on_cursor": "#ffffff",
         "faint": "#1a3336",
         "bar": "#2c5156",

@@ -33,7 +33,8 @@ def texts(theme: Theme) -> dict[str, str]:
 @OWN
 def test_text_in_each_tone_can_be_read_on_each_ground(theme: Theme) -> None:
     grounds = {name: str(getattr(theme, name)) for name in ("background", "surface", "panel")}
-    grounds["cursor without the focus"] = theme.variables["block-cursor-blurred-background"]
+    grounds["selected row"] = theme.variables["block-cursor-background"]
+    grounds["selected row without the focus"] = theme.variables["block-cursor-blurred-background"]
     found = {
         (text, ground): contrast(*pair)
         for text, one in texts(theme).items()

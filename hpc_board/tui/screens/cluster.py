@@ -279,5 +279,5 @@ def _state_words(status: GpuStatus) -> Text:
     if status.problem:
         return toned("no answer", Tone.BAD)
     words = [status.availability.state, "emulated" if status.gpu.emulated else "", "python?" if status.warning else ""]
-    text = ", ".join(filter(None, words))
-    return toned(text or "up", Tone.WAITING if text else Tone.GOOD)
+    text = ", ".join(filter(None, words)) or "up"
+    return toned(text, Tone.GOOD if text == "up" else Tone.WAITING)

@@ -455,7 +455,7 @@ class TasksScreen(BoardScreen):
     @property
     def _has_board(self) -> bool:
         """Return whether the screen has room for the board of the selected task below the list."""
-        return self.has_class("-huge", "-high")
+        return self.has_class("-wide", "-high")
 
     def _draw_board(self) -> None:
         """Draw the boards that have room below the list, those of most users first, and the best times of the first."""

@@ -28,7 +28,10 @@ RUNS_MAX = 200
 """The most runs to read; plot and list have no room for more."""
 
 _PLOT_SHARE = 0.5
-"""The share of the screen's height for the plot; the list has the rest."""
+"""The least share of the screen's height for the plot, which also has the lines that the list leaves."""
+
+_BESIDE_ROWS = 8
+"""The lines of the screen that are neither rows of the list nor the plot with its edges."""
 
 _AXIS_LINES = 2
 _SIDES = 4
@@ -137,7 +140,8 @@ class TrendScreen(RunScreen):
         self.plot.display = bool(runs)
         if runs:
             plot = history_plot(runs, records)
-            width, height = self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height) - _AXIS_LINES
+            width, height = self.size.width - _SIDES, self.size.height
+            height = max(round(_PLOT_SHARE * height), height - len(runs) - _BESIDE_ROWS) - _AXIS_LINES
             block = plot_block(plot, width, height)
             self.plot.border_title = block.title if isinstance(block, Log) else plot.title
             self.plot.update(log_lines(block) if isinstance(block, Log) else block.text)

@@ -174,7 +174,7 @@ class BoardPane(ListPane[Standing]):
         beside = (pane for pane in self._boards if pane.display)
         # Boards side by side have plots of one height.
         rooms = [pane.room for pane in beside if pane.room >= _PLOT_LINES_MIN]
-        height = min(self.size.height // 2, self.room, *rooms)
+        height = min([self.room, *rooms])
         plot = self.query_one(".records", Static)
         plot.display = len(self._records) > 1 and height >= _PLOT_LINES_MIN
         if plot.display:

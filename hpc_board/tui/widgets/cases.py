@@ -145,9 +145,7 @@ def _timing(case: Case | BegunCase) -> Timing | TimeSoFar | None:
 
 def _head(names: str) -> str:
     """Return the head of the cases; the names of several numbers need its room."""
-    if " x " in names:
-        return names[:1].upper() + names[1:]
-    return f"Case: {names}" if names else "Case"
+    return names if " x " in names else f"Case: {names}" if names else "Case"
 
 
 def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column, ...]:

@@ -18,6 +18,7 @@ from textual.widgets import DataTable
 
 from hpc_board.report.plain import fitting, narrow
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.themes import DARK, LIGHT
 
 GAP = 1
 """The cells between two columns."""
@@ -144,6 +145,13 @@ class Grid(DataTable[_Line]):
         """The key of the row to select once the table has a width."""
         self._next_top: int | None = None
         """The first row in sight after the next refresh; a refilled table is at its top until then."""
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._set_priority)
+
+    def _set_priority(self, theme: str) -> None:
+        """Keep the tones of the selected row in the themes whose ground of that row they can be read on."""
+        self.cursor_foreground_priority = "renderable" if theme in (DARK.name, LIGHT.name) else "css"
 
     @property
     def current(self) -> str | None:
@@ -328,7 +336,9 @@ class Grid(DataTable[_Line]):
             if column.drawn and text:
                 text = Text(column.drawn(text.plain, width), text.style)
             if text.spans or text.cell_len > width:
-                yield from _fitted(text, column, width).render(self.app.console)
+                text = _fitted(text, column, width)
+            if text.spans:
+                yield from text.render(self.app.console)
             else:
                 room = " " * (width - text.cell_len)
                 padded = f"{room}{text.plain}" if column.right else f"{text.plain}{room}"
