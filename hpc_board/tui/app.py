@@ -490,7 +490,8 @@ class BoardApp(App[None]):
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and not isinstance(self._place, targets.Admin)
         if action in PLACES:
-            return not isinstance(self._place, type(PLACES[action]))
+            shows = getattr(self.screen, "shows", None)
+            return shows is None or not shows(PLACES[action])
         return super().check_action(action, parameters)
 
     @property

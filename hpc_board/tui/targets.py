@@ -100,10 +100,9 @@ class Standings(Target, frozen=True):
 
 
 class Code(Target, frozen=True):
-    """The file of a run for a task."""
+    """The file of a run."""
 
     run: int
-    task: str
 
 
 class Compare(Target, frozen=True):

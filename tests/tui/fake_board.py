@@ -334,6 +334,7 @@ class FakeBoard(Board):
         self.calls: list[str] = []
         self.read_rows: list[int] = []
         self.sent: list[Draft] = []
+        self.notes: list[tuple[int, str]] = []
         self.budgets: list[Budget | None] = []
         self.silent: dict[str, datetime] = {}
         self.tasks = self._part(Tasks, "catalog", get="task")
@@ -510,6 +511,10 @@ class FakeBoard(Board):
         new = replace(new, seconds=seconds, idle_seconds=idle_seconds)
         self.known_runners.append(new)
         return new
+
+    def note(self, submission: int, text: str) -> None:
+        self._enter("note")
+        self.notes.append((submission, text))
 
     def release(self, runner: int) -> Runner:
         self._enter("release")

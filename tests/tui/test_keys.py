@@ -18,6 +18,7 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.keys import displayed
 from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.cluster import ClusterScreen
+from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.competition import CompetitionScreen
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, HelpScreen, Line
 from hpc_board.tui.screens.feed import FeedScreen
@@ -106,7 +107,7 @@ def test_a_list_is_filtered_where_rows_disappear_and_searched_elsewhere() -> Non
     filtered = {TasksScreen, RunsScreen, AdminScreen, CompetitionScreen}
     filtered |= {FeedScreen, UserScreen, TrendScreen, ClusterScreen, StandingsScreen}
     assert {place for place, word in words.items() if word == "Filter"} == filtered
-    assert {place for place, word in words.items() if word == "Search"} == {ReportScreen, TextPane}
+    assert {place for place, word in words.items() if word == "Search"} == {ReportScreen, CompareScreen, TextPane}
 
 
 @pytest.mark.parametrize(
@@ -136,25 +137,40 @@ async def test_every_list_is_filtered_by_words_that_are_no_commands(way: str, wo
         assert grid.row_count > left
 
 
-async def test_a_screen_without_a_list_or_a_text_says_so() -> None:
+async def test_a_key_of_the_table_that_a_screen_lacks_says_so() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "s")
-        await go_to(pilot, "GpuList")
-        await press(pilot, "slash")
-        assert [*pilot.app._notifications][-1].message == "/ has no effect here."
+        for way in (("t",), ("r", "r"), ("f", "f5"), ("s", "tab", "tab", "tab", "tab", "tab", "slash")):
+            await press(pilot, *way)
+            shown = displayed({"slash": "/"}.get(way[-1], way[-1]))
+            assert [*pilot.app._notifications][-1].message == f"{shown} has no effect here."
+
+
+async def test_the_key_of_a_place_leads_from_a_part_of_it_to_all() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for way, part in (
+            (("p", "enter", "r"), "/ your runs · H100"),
+            (("T", "end", "b", "f", "f"), "Feed / vectoradd"),
+        ):
+            await press(pilot, *way[:-1])
+            assert part in text_of(pilot.app)
+            await press(pilot, way[-1])
+            assert part not in text_of(pilot.app)
 
 
 async def test_the_keys_of_a_run_are_those_of_every_screen_that_names_one_but_lead_nowhere_to_it() -> None:
     verbs = {"submit", "edit", "cancel", "standings", "code", "trend", "mark", "watch", "rerun", "copy", "user"}
+    verbs |= {"note", "hold"}
     assert {binding.description for _, binding in bound(RunScreen)} == {VERBS[name].word for name in verbs}
     hidden = {"Board": {"standings", "cancel"}, "Trend": {"trend", "cancel"}, "User": {"user", "cancel"}}
-    hidden["Admin"] = {"submit", "edit", "watch", "cancel"}
+    hidden |= {"Admin": {"cancel"}, "Code": {"code", "cancel"}}
     ways = {
         "Board": ("end", "b", "u"),
         "Trend": ("end", "b", "u", "t"),
         "User": ("r", "U"),
         "Admin": ("A", "3", "down", "down"),
+        "Code": ("r", "down", "down", "v"),
     }
     async with app_on(AdminBoard()).run_test(size=(120, 30)) as pilot:
         await settled(pilot)
@@ -174,13 +190,14 @@ async def test_a_dimmed_key_tells_why_it_has_no_effect() -> None:
             ("W",): "This task has no starter.",
             ("b", "u"): "This board has no rows yet.",
             ("enter", "o"): "Esc leads to the list, which has an order.",
-            ("r", "a", "end", "w"): "Run 31 is eve's: only your own runs are watched and rerun.",
+            ("r", "a", "end", "w"): "Run 31 is eve's: only your own runs are watched, rerun or annotated.",
             ("A", "D"): "This board is that of a task in the settings: its task.yml has the deadline.",
-            ("A", "3", "end", "i"): "Only the user of a run adds notes.",
+            ("A", "3", "end", "i"): "Run 31 is eve's: only your own runs are watched, rerun or annotated.",
         }
         for way, words in ways.items():
+            await press(pilot, "T", "escape")
             pilot.app.clear_notifications()
-            await press(pilot, "T", "escape", *way)
+            await press(pilot, *way)
             assert [notice.message for notice in pilot.app._notifications] == [words], way
         await press(pilot, "T", "s")
         await go_to(pilot, "GpuList")

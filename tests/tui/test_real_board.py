@@ -61,6 +61,8 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         await pilot.press("ctrl+s")
         await until(pilot, lambda: isinstance(app.screen, ReportScreen))
         await until(pilot, lambda: "hpc-board code 1 -o run1.py" in text_of(app), seconds=120)
+        await press(pilot, "i", *"too small", "enter")
+        await until(pilot, lambda: "Note: too small" in text_of(app))
         await pilot.press("w")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
         await until(pilot, lambda: "watching: save the file" in text_of(app))

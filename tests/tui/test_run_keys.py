@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from hpc_board.domain.run import RunState
 from hpc_board.domain.standing import Mark, MarkKind
-from hpc_board.errors import Refused
+from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.tui.screens import watch
@@ -18,6 +18,7 @@ from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.dialogs import Confirm
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.trend import TrendScreen
@@ -37,6 +38,7 @@ WAYS = {
     "Trend": ("end", "b", "u", "t"),
     "Feed": ("f",),
     "Ranked runs": ("A", "3", "down", "down"),
+    "Code": ("r", "down", "down", "v"),
 }
 """The keys from the tasks to a run of each screen that names one."""
 
@@ -64,6 +66,25 @@ async def test_the_judged_file_opens_from_every_screen_that_names_a_run(name: st
 
 
 @pytest.mark.parametrize("name", WAYS)
+async def test_a_note_is_added_on_every_screen_that_names_an_own_run(name: str) -> None:
+    found = board()
+    async with app_on(found).run_test(size=(80, 24)) as pilot:
+        await reach(pilot, name)
+        screen = pilot.app.screen
+        assert isinstance(screen, RunScreen)
+        named = screen.run_in_hand
+        assert named is not None
+        found.user = getattr(named, "submitter", named.user)
+        found.failures["note"] = InputError("the submission has 100 notes.", hint="")
+        await press(pilot, "i", *"faster", "enter")
+        assert "the submission has 100 notes." in text_of(pilot.app)
+        del found.failures["note"]
+        await press(pilot, "i", *"faster", "enter")
+        assert found.notes == [(found.run(named.id).submission, "faster")]
+        assert [notice.message for notice in pilot.app._notifications] == ["Note added."]
+
+
+@pytest.mark.parametrize("name", [name for name in WAYS if name != "Code"])
 async def test_a_run_is_copied_and_marked_on_every_screen_that_names_it(name: str) -> None:
     async with app_on(board()).run_test(size=(80, 24)) as pilot:
         await reach(pilot, name)
@@ -192,7 +213,7 @@ async def test_a_late_run_of_another_user_is_neither_watched_nor_rerun_and_leads
     [
         (("end", "b", "home", "v"), "This row is not a user's run."),
         (("end", "b", "home", "U"), "This row is not a user's run."),
-        (("f", "w"), "Run 39 is carol's: only your own runs are watched and rerun."),
+        (("f", "w"), "Run 39 is carol's: only your own runs are watched, rerun or annotated."),
         (("r", "slash", *"zzz", "enter", "v"), "Nothing is selected."),
         (("r", "slash", *"zzz", "enter", "R"), "Nothing is selected."),
         (("A", "1", "D"), "This board is that of a task in the settings: its task.yml has the deadline."),

@@ -40,7 +40,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
 from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import AskLines, Line
-from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.screens.run_keys import ON_A_RUN, NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings, page_bindings
 from hpc_board.tui.widgets.bars import PageTabs
 from hpc_board.tui.widgets.list_pane import ListPane
@@ -49,9 +49,9 @@ _PAGES = (("boards", "Boards"), ("people", "Users"), ("runs", "Ranked runs"), ("
 _FOR_CREATORS = tuple(page for page in _PAGES if page[0] in ("boards", "runs"))
 
 _ACTIONS = {
-    "boards": ("visibility", "terms", "stop", "limits", "rerun_best"),
+    "boards": ("visibility", "terms", "stop", "limits", "rerun_best", "standings"),
     "people": ("ban",),
-    "runs": ("rerun_best", "remove", "code", "mark", "standings", "trend", "copy", "note"),
+    "runs": ("rerun_best", "remove", "submit", *ON_A_RUN),
     "log": (),
 }
 """The actions of each page."""
@@ -89,12 +89,11 @@ class AdminScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("visibility", "terms", "stop", "limits"),
         binding("rerun", "Rerun the best submissions, or confirm a score", action="rerun_best", id="admin.rerun"),
-        *bindings("ban", "remove", "note", "filter", "sort", "reverse"),
+        *bindings("ban", "remove", "filter", "sort", "reverse"),
         binding("refresh", show=False),
         *page_bindings(_PAGES),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, _DECISION)
-    WITHOUT: ClassVar[frozenset[str]] = frozenset({"submit", "edit", "watch", "cancel"})
     HELP: ClassVar[str] = (
         "The digits open the pages; [ and ] switch to the previous and the next one. Enter on a board opens its "
         "standings, on a user their ranked runs, on a run its report, and on a line of the log its subject. All "
@@ -169,8 +168,8 @@ class AdminScreen(RunScreen):
             return NOTHING_SELECTED
         if action in ("visibility", "terms") and isinstance(selected, BoardState) and selected.terms is None:
             return "This board is that of a task in the settings: its task.yml has the deadline."
-        if action == "note" and isinstance(selected, Run) and selected.user != self.board.user:
-            return "Only the user of a run adds notes."
+        if action == "standings" and isinstance(selected, BoardState):
+            return ""
         return super().reason_against(action)
 
     def action_back(self) -> None:
@@ -225,6 +224,12 @@ class AdminScreen(RunScreen):
             "Accept submissions again?" if stopped else "Stop submissions to all boards? Runs in flight continue."
         )
         self._decide(question, [Line("Reason", placeholder="shown to all users")], "Start" if stopped else "Stop", act)
+
+    def action_standings(self) -> None:
+        if isinstance(board := self._selected, BoardState):
+            self.lead_to(targets.Standings(board.name))
+        else:
+            super().action_standings()
 
     def action_visibility(self) -> None:
         board: BoardState = self._selected
@@ -370,17 +375,6 @@ class AdminScreen(RunScreen):
         question = f"Remove submission {number} of {run.user} from the standings, with all its runs?"
         self._decide(question, [Line("Reason", placeholder="shown to all users", needed=True)], "Remove", remove)
 
-    def action_note(self) -> None:
-        run = self._selected
-        if not isinstance(run, Run):
-            return
-
-        def act(lines: tuple[str, ...]) -> str:
-            self.board.submissions.note(run.submission, *lines)
-            return f"Note added to submission {run.submission}."
-
-        self._decide(f"Note on submission {run.submission}:", [Line("Note", needed=True)], "Add it", act)
-
     # All pages
 
     @property
@@ -489,7 +483,7 @@ class AdminScreen(RunScreen):
     def _open(self, event: ListPane.Chosen) -> None:
         match event.item:
             case BoardState(name=name):
-                self.post_message(Open(targets.Standings(name)))
+                self.lead_to(targets.Standings(name))
             case PersonState(name=name):
                 self._turn_to("runs", scope=name)
             case Run(id=number):
@@ -500,7 +494,7 @@ class AdminScreen(RunScreen):
                 self._turn_to("boards", subject)
             case Decision(kind=kind, subject=subject) if kind == SUBMISSION and subject.isdecimal():
                 read = partial(self.board.runs.list, everyone=True, submission=int(subject), limit=1)
-                self.ask("file", lambda: targets.Code((run := read()[0]).id, run.task), self.lead_to)
+                self.ask("file", lambda: targets.Code(read()[0].id), self.lead_to)
 
     def _turn_to(self, page: str, words: str = "", scope: str = "") -> None:
         """Open a page with its list filtered by these words and a scope."""

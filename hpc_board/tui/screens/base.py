@@ -30,12 +30,12 @@ from hpc_board.report.formatting import span_text
 from hpc_board.report.run_words import ended_before_text
 from hpc_board.report.runners import cost_text
 from hpc_board.tui import editor, local_files, targets
-from hpc_board.tui.keys import named
+from hpc_board.tui.keys import displayed, named
 from hpc_board.tui.local_files import remember_sent, sent_as
 from hpc_board.tui.messages import Answer, Heard, Open, RunnerChanged, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.targets import Target
-from hpc_board.tui.verbs import binding
+from hpc_board.tui.verbs import VERBS, binding
 from hpc_board.tui.widgets.bars import ErrorBox, KeyLine, TitleBar
 from hpc_board.tui.widgets.list_pane import ListPane
 
@@ -66,6 +66,8 @@ _HOLD_HELP = (
 
 USER_KEY = binding("user", id="row.user")
 """The binding of a screen with a `user_in_hand`."""
+
+_VERB_OF = {verb.key: verb for verb in VERBS.values()}
 
 NOTHING_SELECTED = "Nothing is selected."
 """The reason against an action on a row where there is none."""
@@ -107,7 +109,7 @@ class BoardScreen(Screen[None]):
     """The paragraph on this screen in the help."""
     SHOWS_OUTPUT: ClassVar[bool] = False
     """True if the screen shows the output of running jobs."""
-    ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel", "hold")
+    ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel", "hold", "note")
     """The subjects of questions that change the board, whose answers the user has to see."""
     OPENINGS: ClassVar[tuple[str, ...]] = ("submit", "edit", "watch")
     """The subjects of questions whose answers open another screen, for which the app holds keys back."""
@@ -534,8 +536,8 @@ class BoardScreen(Screen[None]):
         active = self.active_bindings.get(event.key)
         if active is not None and not active.enabled:
             self.notify(self.reason_against(active.binding.action))
-        elif active is None and event.key == "slash":
-            self.notify("/ has no effect here.")
+        elif active is None and (verb := _VERB_OF.get(event.key)) is not None:
+            self.notify(f"{displayed(verb.display or verb.key)} has no effect here.")
 
     def action_focus_next(self) -> None:
         self.focus_next()

@@ -164,7 +164,7 @@ class ClusterScreen(RunScreen):
     @property
     def gpu_in_hand(self) -> str | None:
         status = self.pane.selected if self.is_mounted else None
-        return None if status is None else status.gpu.name
+        return super().gpu_in_hand or (None if status is None else status.gpu.name)
 
     def _take(self, answer: _Answer) -> None:
         self._statuses, self._runners = answer.statuses, answer.runners

@@ -5,33 +5,35 @@ from typing import ClassVar
 
 from textual import getters
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from hpc_board.board import Board
+from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line
 from hpc_board.tui import targets
-from hpc_board.tui.messages import SideChosen
-from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.verbs import binding
+from hpc_board.tui.screens.base import Clock
+from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView, source_of
 
 
-class CodeScreen(BoardScreen):
+class CodeScreen(RunScreen):
     """A submitted file with syntax highlighting."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [binding("mark")]
+    WITHOUT: ClassVar[frozenset[str]] = frozenset({"code"})
+    LOADED: ClassVar[tuple[str, ...]] = ("run",)
     HELP: ClassVar[str] = (
         "You can read your own files at any time. Admins can read all files; other users can after the deadline, if "
         "the board publishes code."
     )
+
+    run_in_hand: Run | None = None
+    """The run of the file, once it is known."""
 
     view = getters.query_one(SourceView)
 
     def __init__(self, board: Board, now: Clock, target: targets.Code) -> None:
         super().__init__(board, now, target)
         self._run = target.run
-        self._task_name = target.task
 
     def compose_body(self) -> ComposeResult:
         yield SourceView("File", view="code")
@@ -45,9 +47,11 @@ class CodeScreen(BoardScreen):
             self.view.say("The file is not shown.")
 
         self.ask("code", partial(source_of, self.board, self._run), self._show, failed=refuse)
+        self.ask("run", partial(self.board.runs.get, self._run), self._take_run)
 
-    def action_mark(self) -> None:
-        self.post_message(SideChosen(self._run, self._task_name))
+    def _take_run(self, run: Run) -> None:
+        self.run_in_hand = run
+        self.refresh_bindings()
 
     def _show(self, source: SourceText) -> None:
         self.view.subject = one_line(source.name)

@@ -33,7 +33,7 @@ _EDGES = 2
 class CompareScreen(RunScreen):
     """The comparison of an older run with a newer one: the times of their files, and the difference of these."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [binding("panel")]
+    BINDINGS: ClassVar[list[BindingType]] = [binding("search", "Search the diff of the files"), binding("panel")]
     LOADED: ClassVar[tuple[str, ...]] = ("compare",)
     HELP: ClassVar[str] = (
         "Compares the newer run with the older one, in whatever order they were marked. ± is half the width of "
@@ -66,6 +66,14 @@ class CompareScreen(RunScreen):
         (self.times if self.has_class("-short") else self.code.view).focus()
         self.ask("compare", lambda: self.board.submissions.compare(self._older, self._newer), self._show_times)
         self._ask_code()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "search":
+            return self.is_mounted and self.code.check_action(action, parameters)
+        return super().check_action(action, parameters)
+
+    def action_search(self) -> None:
+        self.code.action_search()
 
     def settle(self, subject: str) -> None:
         if subject == "compare" and self.has_failed(subject):

@@ -145,10 +145,12 @@ class ReportScreen(RunScreen):
         if self._read is not None:
             self._show_headline(self._read)
 
+    def settle(self, subject: str) -> None:
+        if subject == "note":
+            # An ended run is not read again.
+            self.ask("run", self._read_run, self._show_run)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        ended = self._read is not None and self._read.run.state.ended
-        if action == "rerun" and not ended:
-            return False
         if action == "show" and parameters[0] not in self._shown_pages:
             return False
         if action == "search" and (self._searched is None or any(field.display for field in self.query(FilterLine))):

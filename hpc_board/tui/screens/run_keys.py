@@ -1,6 +1,7 @@
 """The base of the screens that name runs, and the actions on such a run."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -15,7 +16,7 @@ from hpc_board.model.task import Mode
 from hpc_board.report.run_words import outcome_words
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
-from hpc_board.tui.screens.base import NOTHING_SELECTED, USER_KEY, BoardScreen
+from hpc_board.tui.screens.base import HOLD_KEY, NOTHING_SELECTED, USER_KEY, BoardScreen
 from hpc_board.tui.verbs import bindings
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ T = TypeVar("T")
 _TIMED = (Mode.BENCHMARK, Mode.RANKED)
 """The modes that measure times."""
 
-_ON_AN_OWN_RUN = ("watch", "rerun")
+_ON_AN_OWN_RUN = ("watch", "rerun", "note")
 ON_A_RUN = ("code", "mark", "copy", "standings", "trend", "edit", "cancel", *_ON_AN_OWN_RUN)
 """The actions on the run in hand."""
 
@@ -42,8 +43,9 @@ class RunScreen(BoardScreen):
     """A screen whose rows name runs, or which shows one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("submit", "edit", "cancel", "standings", "code", "trend", "mark", "watch", "rerun", "copy"),
+        *bindings("submit", "edit", "cancel", "standings", "code", "trend", "mark", "watch", "rerun", "note", "copy"),
         USER_KEY,
+        replace(HOLD_KEY, show=False),
     ]
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "task")
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("task",)
@@ -64,6 +66,10 @@ class RunScreen(BoardScreen):
     def user_in_hand(self) -> str | None:
         return None if self.run_in_hand is None else self.run_in_hand.user
 
+    @property
+    def gpu_in_hand(self) -> str | None:
+        return None if self.run_in_hand is None else self.run_in_hand.gpu
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in self.WITHOUT:
             return False
@@ -82,10 +88,10 @@ class RunScreen(BoardScreen):
         return self.reason_of_owner(run) if action in _ON_AN_OWN_RUN else ""
 
     def reason_of_owner(self, run: Run | NamedRun) -> str:
-        """Return the reason for which the user may not watch or rerun a run, empty without one."""
+        """Return the reason for which the user may not watch, rerun or annotate a run, empty without one."""
         submitter = run.user if isinstance(run, Run) else run.submitter
         is_own = submitter == self.board.user
-        return "" if is_own else f"Run {run.id} is {submitter}'s: only your own runs are watched and rerun."
+        return "" if is_own else f"Run {run.id} is {submitter}'s: only your own runs are watched, rerun or annotated."
 
     def action_submit(self) -> None:
         """Open the form with the file and the choices of the run, or an empty one without a run."""
@@ -134,13 +140,32 @@ class RunScreen(BoardScreen):
 
     def action_code(self) -> None:
         if (run := self.run_in_hand) is not None:
-            self.post_message(Open(targets.Code(run.id, run.task)))
+            self.post_message(Open(targets.Code(run.id)))
 
     def action_standings(self) -> None:
         self._on_task(self.lead_to, lambda run: targets.Standings(run.task, run.gpu, run.user))
 
     def action_trend(self) -> None:
         self._on_task(self.lead_to, lambda run: targets.Trend(run.task, run.gpu, run.user))
+
+    def action_note(self) -> None:
+        if (run := self.run_in_hand) is not None:
+            self.ask("task", lambda: self._run_of(run).submission, self._ask_note)
+
+    def _ask_note(self, submission: int) -> None:
+        from hpc_board.tui.screens.dialogs import AskLines, Line
+
+        def add(lines: tuple[str, ...] | None) -> None:
+            if lines is not None:
+                self.ask("note", partial(self.board.submissions.note, submission, *lines), self._tell_noted)
+
+        ask = AskLines(f"Note on submission {submission}:", [Line("Note", needed=True)], "Add it")
+        # As with other screens, the wait for this one ends before it is in front.
+        self.call_later(self.app.push_screen, ask, add)
+
+    def _tell_noted(self, _: None) -> None:
+        self.notify("Note added.")
+        self.look_again()
 
     def action_copy(self) -> None:
         """Copy the number of the run; pressed again, its command, the path of its file, and the number of its job."""

@@ -195,6 +195,10 @@ class StandingsScreen(RunScreen):
         return None if self._selected is None or isinstance(self._selected, Mark) else self._selected.user
 
     @property
+    def gpu_in_hand(self) -> str | None:
+        return self._gpu
+
+    @property
     def run_in_hand(self) -> Run | NamedRun | None:
         line, gpu = self._selected, self._gpu
         if line is None or gpu is None:

@@ -195,7 +195,7 @@ class WatchScreen(RunScreen):
 
     @property
     def gpu_in_hand(self) -> str | None:
-        return self._watched.gpus[0] if self.run_in_hand is None else self.run_in_hand.gpu
+        return super().gpu_in_hand or self._watched.gpus[0]
 
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
