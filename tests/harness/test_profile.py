@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -151,6 +152,7 @@ def test_perf_counts_a_worker_that_keeps_its_sandbox(tmp_path: Path) -> None:
     found = profiled(tmp_path, BUSY)
     text = found.result.profile.text
     assert "by perf" in text
+    assert re.search(r"^  \d+K? samples$", text, re.MULTILINE)
     assert "task-clock" in text
     assert (found.folder / "profile" / "case-1.perf.data").stat().st_size > 0
     assert "profiler_isolation" not in found.result.provenance

@@ -58,6 +58,7 @@ _NO_COUNTERS = (
 
 
 _ROWS = 25
+_SAMPLES = re.compile(r"^# Samples: (\d{1,6}[KMG]?) ", re.MULTILINE)
 _NAME_CHARACTERS = 1000
 
 
@@ -304,6 +305,7 @@ def _by_perf(session: Session) -> Profiled:
     own = [line for line in lines if f" {LIBRARY} " in line]
     others = [line for line in lines if line not in own]
     texts = [
+        *(f"  {count} samples" for count in _SAMPLES.findall(functions)[:1]),
         *(["  the submission's own functions", squeezed("\n".join(own))] if own else []),
         f"  {'the rest of ' if own else ''}the worker's process, including reading of inputs and writing of outputs",
         squeezed("\n".join(others)),
