@@ -28,7 +28,8 @@ _OF_TOLERANCE_BYTES = len(',"of_tolerance":0.12')
 _SPEC_BYTES_MAX = 40
 _PATTERN_BYTES_MAX = 80
 _DESCRIPTION_BYTES_MAX = 80
-_PROFILED_BYTES_MAX = 120
+_KERNEL_BYTES_MAX = 120
+_LOOP_BYTES_MAX = 180
 _LISTED_BYTES = len("[]\n")
 _PASSED_BYTES_MAX = 450 - _LISTED_BYTES
 _BYTES_MAX = 500 - _LISTED_BYTES
@@ -144,8 +145,8 @@ def _of_profile(run: WholeRunView) -> dict[str, Any]:
     ]
     loop = max(run.loops, key=lambda each: each.scalar_arithmetic, default=None)
     return {
-        "kernels": [_shortened(each, _PROFILED_BYTES_MAX) for each in kernels] or UNSET,
-        "loop": UNSET if loop is None else _shortened(f"line {loop.line}: {loop_text(loop)}", _PROFILED_BYTES_MAX),
+        "kernels": [_shortened(each, _KERNEL_BYTES_MAX) for each in kernels] or UNSET,
+        "loop": UNSET if loop is None else _shortened(f"line {loop.line}: {loop_text(loop)}", _LOOP_BYTES_MAX),
     }
 
 

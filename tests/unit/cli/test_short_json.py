@@ -137,17 +137,21 @@ def test_a_brief_profile_has_its_longest_kernels_and_the_loop_with_the_most_scal
         Kernel(case, "add_" * 40, 3, 1e6 * case, share, **gpu, stalls=(("long_scoreboard", 12.3),))
         for case, share in ((0, 0.4), (1, 0.8), (2, 0.6))
     ]
-    loops = [Loop(line, "kernel", 9, 0, line, 2, 1, 0) for line in (7, 41, 12)]
-    board.add(result=replace(result_of(Verdict.PASS, *TESTS), kernels=kernels, loops=loops), mode=Mode.PROFILE)
+    board.add(result=replace(result_of(Verdict.PASS, *TESTS), kernels=kernels), mode=Mode.PROFILE)
     found, size = brief(board, "run", "1")
     assert [each[: each.index(": ")] for each in found["kernels"]] == [
         f"case {n}, {('add_' * 40)[:39]}…" for n in (2, 3)
     ]
     assert "3 x 1.00 ms, 91 % of DRAM" in found["kernels"][0]
-    assert found["loop"].startswith(
-        "line 41: loop in kernel, 9 instructions: 0 vector operations, 41 scalar operations"
-    )
     assert size <= 500
+    functions = [Kernel(case, "add_" * 40, time_share=0.4) for case in range(3)]
+    loops = [Loop(line, "add_" * 40, 99, 9, line, 23, 11, 512) for line in (7, 41, 12)]
+    result = replace(result_of(Verdict.PASS, *TESTS), kernels=functions, loops=loops)
+    board.add(result=result, mode=Mode.PROFILE, code=b"#")
+    found, size = brief(board, "run", "2")
+    vectors, scalars = "9 vector operations of 512 bits", "41 scalar operations"
+    told = f"line 41: loop in {('add_' * 40)[:59]}…, 99 instructions: {vectors}, {scalars}, 23 loads, 11 stores"
+    assert (found["loop"], size <= 500) == (told, True)
 
 
 def test_a_brief_run_has_the_number_of_its_submission_where_that_is_another_one(board: Recorded) -> None:
