@@ -54,8 +54,23 @@ FORMATS = {
 }
 """Every format by its name, in the order in which a source is tried."""
 
+_PARTS = {kernelbench.NAME: kernelbench.NEEDED, pair.NAME: {*pair.REFERENCES, *pair.INPUTS}}
+
 ENDINGS = (".json",)
 """The extensions of files with problems besides that of Python."""
+
+
+def nearest(source: Path) -> str | None:
+    """Return the format of which a Python file defines the most parts, or whose fault a broken file gets.
+
+    None for another source, one without such a part, and for whole problems.
+    """
+    if source.suffix != ".py" or any(each.problems(source) for each in FORMATS.values()):
+        return None
+    names = _names_in(source)
+    found = {name: len(parts & names) for name, parts in _PARTS.items()} if names is not None else {pair.NAME: 1}
+    name = max(found, key=found.__getitem__)
+    return name if found[name] else None
 
 
 def tasks_in(

@@ -436,6 +436,25 @@ def test_a_pair_that_is_not_whole_says_what_it_lacks(tmp_path: Path, text: str, 
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (PAIR.replace("def inputs", "def input"), "inputs: is not defined"),
+        (PAIR.replace("def reference", "def referense"), "reference: is not defined"),
+        (PROBLEM.replace("class Model", "class Modl"), "Model: is not defined"),
+        (PAIR.replace("seed):", "seed:"), "line 7: the document: invalid Python"),
+    ],
+)
+def test_a_file_with_parts_of_a_problem_says_without_a_format_what_it_lacks(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    (found,) = read_imports(written(tmp_path / "p.py", text))
+    assert isinstance(found, DocumentError)
+    assert expected in found.message
+    with pytest.raises(InputError, match="contains no problem in a known format"):
+        read_imports(written(tmp_path / "other.py", "def f(): ..."))
+
+
+@pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({"reference": 7}, "Expected `str`, got `int` - at `$.reference`"),
