@@ -21,6 +21,12 @@ SEEDS = (4242, 5236)
 
 BENCHMARK_SEED = 31232
 
+RULES = (
+    "Checked: each element, within the rounding errors of the function in its own precision.\n"
+    "Ranked by: the geometric mean of the benchmarks' times.\n"
+)
+"""The last lines of a description, for a source that states no tolerance."""
+
 T = TypeVar("T")
 
 _NAME_MAX = 64

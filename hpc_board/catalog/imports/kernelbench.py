@@ -9,6 +9,7 @@ from hpc_board.catalog.contract import defined
 from hpc_board.catalog.imports.constants import Constants
 from hpc_board.catalog.imports.folder import (
     BENCHMARK_SEED,
+    RULES,
     SEEDS,
     SOURCE,
     capped,
@@ -121,7 +122,7 @@ def _description(tree: ast.Module, path: Path) -> str:
     model = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == _MODEL)
     head = (ast.get_docstring(model) or path.stem.replace("_", " ")).strip()
     return (
-        f"{head}\n\nWrite the class `ModelNew`, with the constructor and the `forward` of `{_MODEL}` in the template. "
-        "It is made once, by the same arguments and under the same seed, and gets the parameters and buffers of "
-        f"`{_MODEL}` whose names and shapes it has. Calls of `forward` are timed.\n"
+        f"{head}\n\nWrite the class `ModelNew`, with the constructor and the `forward` of `{_MODEL}` in the template.\n"
+        "It is made once, by the same arguments and under the same seed, and gets the parameters and\n"
+        f"buffers of `{_MODEL}` whose names and shapes it has. Calls of `forward` are timed.\n\n{RULES}"
     )

@@ -14,6 +14,7 @@ from hpc_board.catalog.contract import Signature, defined, signature
 from hpc_board.catalog.imports.constants import Constants
 from hpc_board.catalog.imports.folder import (
     BENCHMARK_SEED,
+    RULES,
     SEEDS,
     SOURCE,
     capped,
@@ -79,9 +80,9 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
         Part("tolerance", Basis.GUESSED, "the errors of the reference and of inputs 1 ulp off, by its terms"),
         Part("submission", Basis.TAKEN, f"{reference}(...) with the same arguments, or custom_kernel(data)"),
     )
-    description = ast.get_docstring(tree) or (
-        f"Write `{reference}(...)` with the arguments and the result of the function in the template."
-    )
+    head = (ast.get_docstring(tree) or path.stem.replace("_", " ")).strip()
+    words = f"Write `{reference}(...)` with the arguments and the result of the function in the template."
+    description = f"{head}\n\n{words}\n\n{RULES}"
     facts = {"inputs": inputs, "reference": reference, "seeded": seeded}
     files = {
         **starter_files("pair_reference.py", "any_reference_tolerance.py", "pair_adapter.py"),

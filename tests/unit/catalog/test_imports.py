@@ -241,6 +241,16 @@ def test_sums_one_by_one_pass_and_float16_does_not_where_the_reference_itself_is
     assert done.stdout == "[True, False]\n", done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("format_name", ["pair", "kernelbench"])
+def test_a_description_begins_with_the_problem_and_states_check_and_score(tmp_path: Path, format_name: str) -> None:
+    lines = task_of(source_of(format_name, tmp_path)).description.splitlines()
+    assert lines[0] in ("Scale the rows of a matrix to a sum.", "Apply a layer, add a bias and count the calls.")
+    assert [line.partition(":")[0] for line in lines[-2:]] == ["Checked", "Ranked by"]
+    assert max(map(len, lines)) <= 100
+    bare = written(tmp_path / "bare_rows.py", PAIR.partition("\n")[2])
+    assert task_of(bare).description.startswith("bare rows\n\nWrite `reference(...)`")
+
+
 def test_a_task_has_its_source_verbatim_and_its_sizes_as_cases(tmp_path: Path) -> None:
     task = task_of(source_of("kernelbench", tmp_path))
     assert (task.name, task.text("reference_source.py")) == ("7_layer", PROBLEM)
