@@ -104,6 +104,7 @@ class CheckedCase:
     `failure` is the reason why the judge could not continue, `lost`: a process is gone since. `repeatable`: a seed
     gives the same inputs again; `seeded`: another seed gives others; `steady`: those have the same shapes, and
     `one_form`: the right answers to them have the same form. `left_out` is the reason why probes are missing.
+    `hidden` is the number of a hidden case, from 1, and 0 for a public one.
     """
 
     phase: str
@@ -117,11 +118,12 @@ class CheckedCase:
     one_form: bool = True
     probed: tuple[Probed, ...] = ()
     left_out: str = ""
+    hidden: int = 0
 
     @property
     def name(self) -> str:
-        """Return the case's name for people: "benchmark 2"."""
-        return f"{self.phase} {self.index + 1}"
+        """Return the case's name for people: "benchmark 2", "hidden test 1"."""
+        return f"hidden {self.phase} {self.hidden}" if self.hidden else f"{self.phase} {self.index + 1}"
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def check(task: Task, bounds: Bounds, say: Say = lambda _: None) -> Checked:
         deadline = time.monotonic() + bounds.seconds
         lint = _lint_in_job(task, bounds, say)
         found += (by_seed := list(forms_by_seed(lint, task)))
-        if not lint.message and not by_seed and not any(case.failure for case in lint.cases):
+        if not (lint.message or by_seed or any(case.failure or _raising(case) for case in lint.cases)):
             submissions = tuple(_checked_submissions(task, bounds, deadline, say))
         found += [*findings(lint, task.accepts, submissions), *findings_of_submissions(submissions)]
         found += [*sizes(task), *hidden_seeds(task)]
@@ -326,7 +326,7 @@ def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, min(math.isqrt(number), 10**6) + 1))
 
 
-_RAISES = "Correct the key of task.yml or the function that it names; a traceback shows the line."
+_RAISES = "Correct the key of task.yml or the function that the message names."
 _UNUSABLE = "Correct reference.py, then check the task again."
 _MODULE_ERROR = "ModuleNotFoundError: "
 _MODULE_LACKS = "Install the module in this Python, choose another one with --python, or correct the import."
@@ -358,8 +358,8 @@ def findings(lint: Lint, accepts: Sequence[str], submissions: Sequence[CheckedSu
         yield _error(
             "random_inputs",
             f"the same seed gives different inputs in the next call, on {_places(unsteady)}",
-            "Draw everything from a generator seeded with `seed` in generate_input, fill the buffers for outputs "
-            "(torch.empty keeps old values), and keep no state between calls.",
+            "Draw everything from a generator seeded with `seed` in generate_input, fill buffers for outputs in "
+            "NumPy (numpy.empty keeps old values), and keep no state between calls.",
         )
     yield from _where(
         [(case, case.repeatable and not case.seeded) for case in lint.cases if not case.failure],
@@ -381,13 +381,7 @@ def findings(lint: Lint, accepts: Sequence[str], submissions: Sequence[CheckedSu
         message = f"ref_kernel gives different answers in each call on {_places(changing)}"
         hint = "Remove all randomness from ref_kernel, and use deterministic algorithms where available."
         yield Diagnostic(Severity.WARNING, "unsteady_reference", message, hint)
-    raised = [(case, each) for case, each in probed if each.verdict == Verdict.TASK_ERROR]
-    if raised:
-        case, first = raised[0]
-        more = len({each.probe for _, each in raised}) - 1
-        what = PROBES[first.probe].title + (f" and {more} more answers" if more else "")
-        message = f"the check fails on {what}, first on {_places([case])}: {_first_line(first)}"
-        yield _error("raises", message, "Make check_implementation return (False, message) for such answers.")
+    yield from _raised(lint.cases)
     for name, probe in PROBES.items():
         seen = [(case, each) for case, each in probed if each.probe == name and each.verdict != UNMADE]
         refused = [each for each in seen if each[1].verdict not in (Verdict.PASS, Verdict.TASK_ERROR)]
@@ -429,6 +423,25 @@ def _where(cases: Sequence[tuple[CheckedCase, bool]], code: str, what: str, hint
         gains = len(found) == len(cases) or any(case.phase == "benchmark" for case in found)
         severity = Severity.ERROR if gains else Severity.WARNING
         yield Diagnostic(severity, code, f"{what} on {_places(found)}", hint)
+
+
+def _raising(case: CheckedCase) -> list[Probed]:
+    """Return the right answers on which the check fails, so that it can judge no submission."""
+    return [each for each in case.probed if PROBES[each.probe].right and each.verdict == Verdict.TASK_ERROR]
+
+
+def _raised(cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
+    """Yield the diagnostic of a check that fails on answers, first of all on right ones."""
+    raised = [(case, each) for case in cases for each in _raising(case)]
+    raised = raised or [(case, each) for case in cases for each in case.probed if each.verdict == Verdict.TASK_ERROR]
+    if raised:
+        case, first = raised[0]
+        more = len({each.probe for _, each in raised}) - 1
+        what = PROBES[first.probe].title + (f" and {more} more answers" if more else "")
+        hint = "Make check_implementation return (False, message) for such answers."
+        if PROBES[first.probe].right:
+            hint = "Correct check_implementation, or the functions that it calls: this answer is right."
+        yield _error("raises", f"the check fails on {what}, first on {_places([case])}: {_first_line(first)}", hint)
 
 
 def _first_line(probed: Probed) -> str:

@@ -217,6 +217,13 @@ def test_what_is_broken_is_found_and_named(reference: str, code: str, words: str
     assert words in " ".join(finding.message for finding in found.findings if finding.subject == code)
 
 
+def test_a_check_that_fails_on_the_right_answer_is_told_once() -> None:
+    found = checked(changed("return True, ", "return None, None, "), templates={"Python": EXACT})
+    (told,) = [each.hint for each in found.findings if each.severity is Severity.ERROR]
+    assert "this answer is right" in told
+    assert found.submissions == ()
+
+
 @pytest.mark.parametrize("place", ["import random", "def generate_input(size, seed):"])
 def test_a_library_that_is_missing_is_no_fault_of_the_task(place: str) -> None:
     indent = "    " if place.endswith(":") else ""
@@ -361,11 +368,14 @@ def test_a_template_that_prepares_fixed_inputs_is_called_with_several_seeds() ->
     answers = [case.probed[0] for case in template.lint.cases]
     assert [(each.verdict, each.seeds) for each in answers] == [("pass", 1 + SECRET_SEEDS)] * 3
     assert all(each.margin in (2, 4, 8) for each in answers)
-    assert [case.name for case in found.lint.cases] == ["test 1", "test 2", "benchmark 1"]
+    assert [case.name for case in found.lint.cases] == ["test 1", "hidden test 1", "benchmark 1"]
     assert not errors(found)
 
 
 def test_fixed_inputs_that_a_task_does_not_make_are_an_error() -> None:
+    named = changed("return [rng", "return {'weight': 1.0, 'x': [rng").replace("(size)]", "(size)]}", 1)
+    found = checked(named, prepare=("wieght",))
+    assert 'Did you mean "weight"?' in found.findings[0].message
     found = checked(SOUND, prepare=("weight",))
     assert "hpc_board.prepare names 'weight', but the inputs have the parts [0, 1" in found.findings[0].message
     assert "Traceback" not in found.findings[0].message
@@ -498,6 +508,16 @@ def test_shapes_that_depend_on_the_seed_are_a_warning_on_benchmarks() -> None:
     assert warnings(checked(growing)) == {"shapes_by_seed"}
     assert checked(growing, benchmarks=()).lint.cases[0].steady is False
     assert "shapes_by_seed" not in warnings(checked(growing, benchmarks=()))
+
+
+@pytest.mark.torch
+def test_an_uninitialized_buffer_for_the_output_among_the_inputs_is_no_randomness() -> None:
+    pytest.importorskip("torch")
+    buffered = changed("generator=generator)\n", "generator=generator), torch.empty(size)\n", TENSORS)
+    buffered = buffered.replace("a, b = data", "a, b, _ = data")
+    assert checked(buffered, templates={"Python": "def custom_kernel(data):\n    return data[0] + data[1]\n"}).passed
+    read = changed("return a + b", "return a + b + data[2]", buffered)
+    assert not checked(read).passed
 
 
 def test_answers_whose_form_depends_on_the_seed_are_an_error_for_compiled_languages() -> None:

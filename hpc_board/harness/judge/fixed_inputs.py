@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from hpc_board.model.names import suggestion
+
 
 def parts_at(data: Any, places: Sequence[str | int]) -> list[Any]:
     """Return the parts of inputs at these keys of a dictionary, or positions in a list or tuple.
@@ -13,7 +15,8 @@ def parts_at(data: Any, places: Sequence[str | int]) -> list[Any]:
     known = list(data) if isinstance(data, dict) else list(range(len(data))) if isinstance(data, (list, tuple)) else []
     for place in places:
         if place not in known:
-            raise ValueError(f"hpc_board.prepare names {place!r}, but the inputs have the parts {known!r}")
+            near = suggestion(str(place), [each for each in known if isinstance(each, str)])
+            raise ValueError(f"hpc_board.prepare names {place!r}, but the inputs have the parts {known!r}.{near}")
     if len(set(places)) == len(known):
         raise ValueError("hpc_board.prepare names all inputs, so that no call would get any")
     return [data[place] for place in places]

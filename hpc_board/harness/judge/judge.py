@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType, TracebackType
 from typing import Any, Protocol, cast
@@ -361,7 +361,8 @@ class _Judge:
     def _generate(self, frame: Frame) -> Frame:
         step = "the task cannot generate the inputs: generate_input fails"
         try:
-            arguments, data = self._input(frame["case"], frame["seed"])
+            with _filled_memory() if frame.get("filled") else nullcontext():
+                arguments, data = self._input(frame["case"], frame["seed"])
             shown, rest = data, frame["group"].endswith(REST)
             if frame["fixed"] is not None:
                 step = "the task cannot generate the fixed inputs"
@@ -720,6 +721,22 @@ def _seed_everything(seed: int) -> None:
         torch.manual_seed(seed % 2**64)
     if numpy is not None:
         numpy.random.seed(seed % 2**32)
+
+
+def _filled_memory() -> Any:
+    """Return a context in which PyTorch's uninitialized tensors are NaN, or 1, and so equal in each call."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return nullcontext()
+    of_memory = (torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty)
+
+    def call(_mode: Any, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        if function not in of_memory:
+            return made
+        return made.fill_(math.nan if made.is_floating_point() or made.is_complex() else 1)
+
+    return type("Filled", (torch.overrides.TorchFunctionMode,), {"__torch_function__": call})()
 
 
 def _facts(device: Device) -> "dict[str, Any]":

@@ -107,6 +107,7 @@ class _Linter:
             "test": (*job.tests, *job.hidden_tests),
             "benchmark": (*job.benchmarks, *job.hidden_benchmarks),
         }
+        self._public = {"test": len(job.tests), "benchmark": len(job.benchmarks)}
         self._fixed: int | None = None
         self._judge: Child
         self._prober: Child | None = None
@@ -122,7 +123,8 @@ class _Linter:
             self._progress.say("start", None, None, "loading")
             self._start()
             for phase, index, case in planned:
-                checked = CheckedCase(phase, index, printable(case_text(case), _MESSAGE_MAX))
+                hidden = max(0, index + 1 - self._public[phase])
+                checked = CheckedCase(phase, index, printable(case_text(case), _MESSAGE_MAX), hidden=hidden)
                 if (phase, index, case) not in chosen:
                     left_out.append(replace(checked, left_out=f"only {cases_max} cases are checked"))
                 elif cases and cases[-1].lost:
@@ -276,7 +278,7 @@ class _Linter:
         frame = {"type": "generate", "call": call, "group": group, "seed": seed, "case": dict(case), "public": False}
         # The fixed inputs are those of the same seed, unless a submission has prepared other ones.
         fixed = (seed if self._fixed is None else self._fixed) if self._job.rules.prepare else None
-        self._judge.send({**frame, "fixed": fixed})
+        self._judge.send({**frame, "fixed": fixed, "filled": True})
         late = f"the task did not generate the inputs and the reference's answer within {seconds:g} s"
         deadline = time.monotonic() + seconds
         generated = judge_answer(self._judge, Generated, deadline, late)
