@@ -135,6 +135,7 @@ def create(
         board.leaderboards.carry_out(request, {plan.name: plan.after_change for plan in plans}, reason=reason)
     _print_plans(plans, as_json=as_json, stored=not dry_run)
     if not dry_run:
+        remark(f"Created: {', '.join(plan.name for plan in plans)}.")
         # A client of a service does not have the texts of a task's files, except in its own folder.
         checked = words[-1] if board.served else plans[0].name
         if not board.served or Path(checked).exists():
@@ -290,6 +291,8 @@ def sync(
         board.leaderboards.carry_out(request, changes, force=force, reason=reason)
     views = list(map(SyncedView.of, done))
     print_found(views, synced_table([(each.name, each.result, each.reason) for each in done]), as_json=as_json)
+    if dry_run:
+        remark("Nothing was stored.")
     results = {each.result for each in done}
     if "error" in results:
         raise click.exceptions.Exit(BAD_FILE)
