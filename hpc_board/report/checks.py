@@ -93,6 +93,12 @@ def _parts(task: Task, functions: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "minimal_work", floor
     rules = [name for name, set_ in (("const_inputs", task.const_inputs), ("fresh_output", task.fresh_output)) if set_]
     yield "rules", ", ".join(rules) or "none"
+    if task.prepare:
+        yield "prepare", one_line(", ".join(map(str, task.prepare)))
+    if rule := task.means.words():
+        yield "means", rule
+    if task.milestones:
+        yield "milestones", one_line(", ".join(each.name for each in task.milestones))
     yield "accepts", ", ".join(task.accepts) or "none"
 
 

@@ -168,6 +168,10 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
         yield "inputs to prepare", one_line(", ".join(map(str, task.prepare)))
     if rule := task.means.words():
         yield "means", rule
+    if task.const_inputs:
+        yield "inputs", "a call must leave them unchanged"
+    if task.fresh_output:
+        yield "output", "in memory of its own, apart from the inputs"
     if task.libraries:
         yield "libraries", one_line(", ".join(task.libraries))
     if task.templates:

@@ -181,6 +181,10 @@ class WholeTaskView(TaskView, frozen=True):
     """the keys or positions of the inputs that a submission may [prepare](tasks.md#inputs-to-prepare)"""
     means: MeansRuleView
     """the rule on kernels and libraries; empty lists without one"""
+    const_inputs: bool
+    """true if a call must leave its inputs unchanged"""
+    fresh_output: bool
+    """true if the output must lie in memory of its own"""
     tests: list[dict[str, Any]]
     """the test cases"""
     benchmarks: list[dict[str, Any]]
