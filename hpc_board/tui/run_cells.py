@@ -10,7 +10,7 @@ from hpc_board.domain.run import Progress, Run
 from hpc_board.domain.run_order import RunOrder, SortColumn
 from hpc_board.report.formatting import score_text
 from hpc_board.report.run_table import remarks_text
-from hpc_board.report.run_words import age, ran, span, trust, waited, why_now
+from hpc_board.report.run_words import ran, span, trust, waited, why_now
 from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Sorting
@@ -105,7 +105,7 @@ def cells(line: Line) -> dict[str, Text]:
         "score": toned(score_text(run.score_s), Tone.MUTED if is_removed else Tone.PLAIN),
         "remarks": toned(remarks_text(run), Tone.BAD if is_removed else Tone.MUTED),
         "trust": toned(trust(run), Tone.MUTED),
-        "age": toned(age(run, now), Tone.MUTED),
+        "age": toned(span(now - run.created_at), Tone.MUTED),
     }
 
 
