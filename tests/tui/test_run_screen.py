@@ -215,6 +215,8 @@ async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places
         assert "1,480 of 2,000 elements (74 %): the last 37 rows" in text
         assert re.search(r"\[13, 0\] +nan +1.5", text)
         assert "wrong (NaN or inf)" in text
+        await press(pilot, "1")
+        assert "Next: e edits the file, s submits it again." in page(pilot.app)
 
 
 async def test_a_case_that_passed_shows_its_margin() -> None:

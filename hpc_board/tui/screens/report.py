@@ -59,6 +59,7 @@ _NAMES = tuple(name for name, _ in _PAGES)
 
 
 _NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the standings."
+_NEXT_EDIT = "Next: e edits the file, s submits it again."
 _NEXT_RERUN = "Next: R reruns it."
 _ROOF_SIDES = 6, 6
 """The columns beside and the lines around the contents of the page Roof."""
@@ -240,6 +241,8 @@ class ReportScreen(RunScreen):
                 rest = [Paragraph("\n".join(lines)), *rest]
             if run.user == user and is_ready_to_rank(run):
                 rest = [Paragraph(_NEXT_RANKED), *rest]
+            if run.user == user and run.verdict is not None and run.verdict.blames_kernel:
+                rest = [Paragraph(_NEXT_EDIT), *rest]
             if run.user == user and canceller(run) == user:
                 rest = [Paragraph(_NEXT_RERUN), *rest]
             if origin := tuple(origin_facts(run, read.children)):
