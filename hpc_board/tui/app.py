@@ -730,18 +730,12 @@ class BoardApp(App[None]):
     def _compare(self, event: SideChosen) -> None:
         """Mark the first of two runs; open the comparison at the second."""
         first, self._side = self._side, None
-        if first is None:
+        if first is None or first.task != event.task:
             self._side = event
-            self.notify(f"Run {event.run} is marked. Mark another one to compare them.")
+            place = "" if first is None else f" in place of run {first.run}, which is for {first.task}"
+            self.notify(f"Run {event.run} is marked{place}. Mark another one to compare them.")
         elif first.run == event.run:
             self.notify(f"Run {first.run} is no longer marked.")
-        elif first.task != event.task:
-            self._side = first
-            words = (
-                f"Run {first.run} is marked. It is for {first.task}, run {event.run} is for {event.task}: only runs "
-                "for the same task can be compared. Mark another one, or the first again to unmark it."
-            )
-            self._tell(words, "Not comparable", good=False)
         else:
             self.clear_notifications()
             self._open(targets.Compare(first.run, event.run))
