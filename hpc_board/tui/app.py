@@ -637,9 +637,9 @@ class BoardApp(App[None]):
             case targets.Edit() as target:
                 self._edit(target)
             case targets.Tasks(first):
-                tasks = self._close_to_tasks()
-                if first:
-                    tasks.query_one(ListPane).select(first)
+                pane = self._close_to_tasks().query_one(ListPane)
+                if first or pane.is_filtered:
+                    pane.select(first or pane.grid.current)
             case targets.Sent(runs):
                 self._close_to_tasks()
                 self._open(targets.Runs(first=runs[0]))

@@ -60,6 +60,15 @@ async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_agai
         assert not pilot.app.screen.query_one(FilterLine).display
 
 
+async def test_t_leads_back_to_all_tasks() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *"vec", "enter", "r", "T")
+        assert isinstance(pilot.app.screen, TasksScreen)
+        assert (len(rows(text_of(pilot.app))), "filter" in text_of(pilot.app)) == (len(TASKS), False)
+        assert pilot.app.screen.pane.grid.current == "vectoradd"
+
+
 async def test_the_search_names_its_keys_and_a_list_without_a_match_has_the_whole_screen() -> None:
     async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)

@@ -318,8 +318,8 @@ class ListPane(Vertical, Generic[T]):
         """Select the item with this key if the next page has it."""
         self._wanted = key
 
-    def select(self, key: str) -> None:
-        """Select the item with this key in a list that is read as a whole, and end its filter."""
+    def select(self, key: str | None) -> None:
+        """Select the item with this key, if any, in a list that is read as a whole, and end its filter."""
         self.words = self.scope = ""
         self.show_all(self._given, select=key)
 
