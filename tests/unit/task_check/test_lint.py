@@ -284,7 +284,7 @@ def test_a_reference_that_raises_for_a_seed_of_a_template_is_a_fault_of_the_task
     (finding,) = findings_of_submissions([CheckedSubmission("template Python", Lint(cases=(failed,)))])
     assert (finding.severity, finding.subject) == (Severity.ERROR, "raises")
     assert finding.message == "template Python: test 1 (size: 1): ValueError: no such size"
-    assert finding.hint.startswith("Correct the key of task.yml or the function that it names")
+    assert finding.hint.startswith("Correct the key of task.yml or the function that the message names")
 
 
 @pytest.mark.parametrize(
