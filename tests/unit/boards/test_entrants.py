@@ -249,7 +249,7 @@ def test_a_history_and_the_feed_are_those_of_an_account_or_of_an_entrant(board: 
     feed = read(board, "feed", "--user", "bob/agent-y")
     assert [(entry["user"], entry["entrant"], entry["run"]) for entry in feed] == [("bob", "agent-y", 2)]
     assert len(read(board, "feed", "--user", "bob")) == 2
-    assert "bob/agent-y improved first place on vectoradd_py" in call(board, "feed").stdout
+    assert "bob/agent-y set a personal best, rank 1, on vectoradd_py" in call(board, "feed").stdout
 
 
 def test_the_rank_of_an_entrant_leaves_out_its_removed_runs(board: Recorded) -> None:
