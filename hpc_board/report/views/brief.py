@@ -29,7 +29,6 @@ _SPEC_BYTES_MAX = 40
 _PATTERN_BYTES_MAX = 80
 _DESCRIPTION_BYTES_MAX = 80
 _KERNEL_BYTES_MAX = 120
-_LOOP_BYTES_MAX = 180
 _LISTED_BYTES = len("[]\n")
 _PASSED_BYTES_MAX = 450 - _LISTED_BYTES
 _BYTES_MAX = 500 - _LISTED_BYTES
@@ -123,12 +122,13 @@ class BriefRunView(View, frozen=True):
             late_s=_rounded(run.late_s),
             times_ns=times[:_NUMBERS_MAX] or UNSET,
             advice=[each.kind for each in run.advice] or UNSET if isinstance(run, WholeRunView) else UNSET,
-            **(_of_profile(run) if isinstance(run, WholeRunView) else {}),
+            kernels=_kernels_of(run) or UNSET if isinstance(run, WholeRunView) else UNSET,
             repeats=run.repeats or UNSET,
             entrant=run.entrant or UNSET,
             **(_of_failed(failed[0]) if failed else {"of_tolerance": round(max(ratios), 2) if ratios else UNSET}),
         )
-        for key, text in (("verdict_line", run.verdict_line or ""), ("message", run.message or run.reason)):
+        texts = {"verdict_line": run.verdict_line or "", "message": run.message or run.reason, "loop": _loop_of(run)}
+        for key, text in texts.items():
             room = (_PASSED_BYTES_MAX if run.verdict == "pass" else _BYTES_MAX) - _size(
                 {**msgspec.to_builtins(found), key: ""}
             )
@@ -136,18 +136,20 @@ class BriefRunView(View, frozen=True):
         return found
 
 
-def _of_profile(run: WholeRunView) -> dict[str, Any]:
+def _kernels_of(run: WholeRunView) -> list[str]:
     has_cases = len({each.case for each in run.kernels}) > 1
     longest = sorted(run.kernels, key=lambda each: -(each.time_share or 0))[:_KERNELS_MAX]
     kernels = [
         f"{f'case {each.case + 1}, ' if has_cases else ''}{one_line(each.name, _NAME_MAX)}: {numbers_text(each)}"
         for each in longest
     ]
-    loop = max(run.loops, key=lambda each: each.scalar_arithmetic, default=None)
-    return {
-        "kernels": [_shortened(each, _KERNEL_BYTES_MAX) for each in kernels] or UNSET,
-        "loop": UNSET if loop is None else _shortened(f"line {loop.line}: {loop_text(loop)}", _LOOP_BYTES_MAX),
-    }
+    return [_shortened(each, _KERNEL_BYTES_MAX) for each in kernels]
+
+
+def _loop_of(run: RunView) -> str:
+    loops = run.loops if isinstance(run, WholeRunView) else ()
+    loop = max(loops, key=lambda each: each.scalar_arithmetic, default=None)
+    return "" if loop is None else f"line {loop.line}: {loop_text(loop)}"
 
 
 def _of_failed(case: CaseView) -> dict[str, Any]:
@@ -273,12 +275,15 @@ def _rounded(number: float | None) -> Any:
 
 
 def _shortened(text: str, bytes_max: int, separator: str = " ") -> str:
-    """Return a text on one line that takes so many bytes in JSON: without its last words, for which there is a …."""
+    """Return a text on one line that takes so many bytes in JSON: without its last words, for which there is a ….
+
+    It is empty if nothing fits before the ….
+    """
     whole = one_line(text, bytes_max + 1)
     if _cut(whole, bytes_max) == whole:
         return whole
     kept = _cut(whole, bytes_max - len(json.dumps("…")) + 2)
-    return f"{''.join(kept.rpartition(separator)[:2]) or kept}…"
+    return f"{''.join(kept.rpartition(separator)[:2]) or kept}…" if kept else ""
 
 
 def _cut(text: str, bytes_max: int) -> str:
