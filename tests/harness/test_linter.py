@@ -511,9 +511,10 @@ def test_shapes_that_depend_on_the_seed_are_a_warning_on_benchmarks() -> None:
 
 
 @pytest.mark.torch
-def test_an_uninitialized_buffer_for_the_output_among_the_inputs_is_no_randomness() -> None:
+@pytest.mark.parametrize("buffer", ["torch.empty(size, requires_grad=True).detach()", "torch.Tensor(size)"])
+def test_an_uninitialized_buffer_for_the_output_among_the_inputs_is_no_randomness(buffer: str) -> None:
     pytest.importorskip("torch")
-    buffered = changed("generator=generator)\n", "generator=generator), torch.empty(size)\n", TENSORS)
+    buffered = changed("generator=generator)\n", f"generator=generator), {buffer}\n", TENSORS)
     buffered = buffered.replace("a, b = data", "a, b, _ = data")
     assert checked(buffered, templates={"Python": "def custom_kernel(data):\n    return data[0] + data[1]\n"}).passed
     read = changed("return a + b", "return a + b + data[2]", buffered)

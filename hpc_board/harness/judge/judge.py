@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType, TracebackType
 from typing import Any, Protocol, cast
@@ -723,20 +723,18 @@ def _seed_everything(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
 
 
-def _filled_memory() -> Any:
-    """Return a context in which PyTorch's uninitialized tensors are NaN, or 1, and so equal in each call."""
+@contextmanager
+def _filled_memory() -> Iterator[None]:
+    """Have PyTorch fill uninitialized tensors with NaN, or the largest integer, so that they are equal in each call."""
     torch = sys.modules.get("torch")
-    if torch is None:
-        return nullcontext()
-    of_memory = (torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty)
-
-    def call(_mode: Any, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = function(*args, **(kwargs or {}))
-        if function not in of_memory:
-            return made
-        return made.fill_(math.nan if made.is_floating_point() or made.is_complex() else 1)
-
-    return type("Filled", (torch.overrides.TorchFunctionMode,), {"__torch_function__": call})()
+    if torch is not None:
+        # torch.use_deterministic_algorithms does the same, and loads the compiler of PyTorch first.
+        torch.set_deterministic_debug_mode("warn")
+    try:
+        yield
+    finally:
+        if torch is not None:
+            torch.set_deterministic_debug_mode("default")
 
 
 def _facts(device: Device) -> "dict[str, Any]":
