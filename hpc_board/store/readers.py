@@ -101,7 +101,7 @@ class Withheld(msgspec.Struct, frozen=True):
     frozen_at: datetime | None
     scope: str | None
     own: frozenset[str]
-    teams: Mapping[str, str] = msgspec.field(default_factory=dict)
+    teams: Mapping[str, str]
 
     @classmethod
     def of(cls, reader: str, frozen_at: datetime | None, scope: str | None, teams: Mapping[str, str]) -> "Withheld":

@@ -122,7 +122,7 @@ def viewer(
     name: str, role: Role = Role.PARTICIPANT, hidden: str = "", before: str = "", frozen: Sequence[str] = ()
 ) -> Viewer:
     names = frozenset(filter(None, [hidden])), frozenset(filter(None, [before]))
-    return Viewer(BoardUser(name, frozenset(), role), *names, dict.fromkeys(frozen, Withheld(AT, None, EVE)))
+    return Viewer(BoardUser(name, frozenset(), role), *names, dict.fromkeys(frozen, Withheld(AT, None, EVE, {})))
 
 
 @pytest.mark.parametrize(
