@@ -42,7 +42,12 @@ def message_of(result: Result) -> str:
             "11 (SIGSEGV) at k.cpp:3 in scale_row\n  called from k.cpp:7 in custom",
         ),
         ("std::abort();", "#include <cstdlib>", "6 (SIGABRT) at k.cpp:4 in custom_kernel"),
-        ("throw n_in;", "", "6 (SIGABRT) at k.cpp:4 in custom_kernel, uncaught exception: no std::exception"),
+        ("throw n_in;", "", "6 (SIGABRT) at k.cpp:4 in custom_kernel, uncaught exception: an object that is not a std"),
+        (
+            'throw std::runtime_error("");',
+            "#include <stdexcept>",
+            "6 (SIGABRT) at k.cpp:4 in custom_kernel, uncaught exception\n",
+        ),
         (
             'throw std::runtime_error("odd\\x1b size");',
             "#include <stdexcept>",
@@ -52,13 +57,13 @@ def message_of(result: Result) -> str:
         ("return f(1);", RECURSION, "11 (SIGSEGV) at k.cpp:2 in f\n  called from k.cpp:2 in f"),
         (PARALLEL, "", "11 (SIGSEGV) at k.cpp:8 in custom_kernel"),
     ],
-    ids=["function", "abort", "throw", "exception", "library", "stack", "thread"],
+    ids=["function", "abort", "throw", "no words", "exception", "library", "stack", "thread"],
 )
 def test_a_crash_of_a_compiled_kernel_has_its_frame_and_line(
     tmp_path: Path, body: str, before: str, expected: str
 ) -> None:
     message = message_of(compiled(tmp_path, kernel(body, before)))
-    assert message.startswith(f"{GONE} {expected}")
+    assert f"{message}\n".startswith(f"{GONE} {expected}")
     assert message.count("\n") < FRAMES_MAX
 
 

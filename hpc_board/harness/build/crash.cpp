@@ -57,7 +57,7 @@ void write_exception() {
     } catch (const std::exception &error) {
         write_words(error.what());
     } catch (...) {
-        write_words("");
+        write_words("an object that is not a std::exception");
     }
     terminate_of_library();
 }

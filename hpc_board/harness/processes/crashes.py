@@ -76,7 +76,7 @@ class Crash:
         report = report_of(self.descriptor)
         frames, thrown = self._frames_of(report), _THROWN.search(report)
         place = f" at {frames[0]}" if frames else ""
-        exception = f", {UNCAUGHT}: {one_line(thrown[1]) or 'no std::exception'}" if thrown else ""
+        exception = f", {UNCAUGHT}: {one_line(thrown[1])}".removesuffix(": ") if thrown else ""
         return "\n  called from ".join([place + exception, *frames[1:]])
 
     def close(self) -> None:
