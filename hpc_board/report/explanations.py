@@ -185,10 +185,6 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
         ),
     },
     Verdict.CRASH: {
-        UNCAUGHT: Meaning(
-            "The submission threw an exception that nothing caught.",
-            "Fix the error in the message; reproduce the failed case locally.",
-        ),
         "an illegal memory access": Meaning(
             "A kernel accessed memory of the GPU out of bounds.",
             "Submit with `--mode sanitize`: memcheck names the kernel and, with line information, the line.",
@@ -196,6 +192,11 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
         "the supervisor was killed by signal": Meaning(
             "The process that supervises the kernel was killed while a case ran.",
             "Rerun it; if it recurs, the kernel kills its parent or the node runs out of memory: ask the admin.",
+        ),
+        # The exception may quote an error with a meaning of its own.
+        UNCAUGHT: Meaning(
+            "The submission threw an exception that nothing caught.",
+            "Fix the error in the message; reproduce the failed case locally.",
         ),
     },
     Verdict.DEVICE_ERROR: {

@@ -539,11 +539,20 @@ def test_a_run_that_passed_tells_the_margin_of_each_test_and_the_least() -> None
     assert "The largest error is 31 % of the tolerance" in text_of(run_summary(finished(result), result))
 
 
-def test_an_exception_that_nothing_caught_is_no_faulty_access() -> None:
-    words = "it was killed by signal 6 (SIGABRT) at k.cpp:6 in scale_row, uncaught exception: odd size"
+@pytest.mark.parametrize(
+    ("thrown", "meaning", "sanitize"),
+    [
+        (": odd size", "threw an exception that nothing caught", False),
+        (": CUDA error: an illegal memory access was encountered", "accessed memory of the GPU out of bounds", True),
+    ],
+)
+def test_an_exception_that_nothing_caught_is_no_faulty_access_unless_it_says_so(
+    thrown: str, meaning: str, *, sanitize: bool
+) -> None:
+    words = f"it was killed by signal 6 (SIGABRT) at k.cpp:6 in scale_row, uncaught exception{thrown}"
     result = result_of(Verdict.CRASH, Case("test", 0, "size: 4", Verdict.CRASH, words), message=words)
     text = text_of(run_report(replace(finished(result), file_name="k.cpp", gpu="CPU", emulated=False), result))
-    assert ("threw an exception that nothing caught" in text, "--mode sanitize" in text) == (True, False)
+    assert (meaning in text, "--mode sanitize" in text) == (True, sanitize)
 
 
 def test_a_crash_in_cpp_leads_to_mode_sanitize() -> None:
