@@ -90,11 +90,12 @@ def at_runner(run: Run) -> str:
 def run_tone(run: Run, placing: Placing | None = None) -> Tone:
     """Return the tone of a run: good if it passed, quiet if it was cancelled, bad if it ended otherwise.
 
-    A pass is unsure if it is slower than the reference or, by its `placing`, than the best of its user.
+    A pass is unsure if it is slower than the reference beyond noise or, by its `placing`, than the best of its user.
     """
     if run.verdict is Verdict.PASS:
         is_behind = placing is not None and run.score_s is not None and placing.is_behind(run.score_s)
-        return Tone.UNSURE if is_behind or (run.speedup and run.speedup.ratio < 1) else Tone.GOOD
+        is_slower = run.speedup is not None and (run.speedup.high or run.speedup.ratio) < 1
+        return Tone.UNSURE if is_behind or is_slower else Tone.GOOD
     if run.state is RunState.CANCELLED:
         return Tone.QUIET
     return Tone.BAD if run.state.ended else Tone.PLAIN
