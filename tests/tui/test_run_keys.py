@@ -84,6 +84,15 @@ async def test_a_note_is_added_on_every_screen_that_names_an_own_run(name: str) 
         assert [notice.message for notice in pilot.app._notifications] == ["Note added."]
 
 
+async def test_a_note_says_that_its_run_cannot_be_read() -> None:
+    found = board()
+    async with app_on(found).run_test(size=(80, 24)) as pilot:
+        await reach(pilot, "Board")
+        found.known_runs = []
+        await press(pilot, "i")
+        assert [notice.message for notice in pilot.app._notifications] == ["there is no run 39"]
+
+
 @pytest.mark.parametrize("name", [name for name in WAYS if name != "Code"])
 async def test_a_run_is_copied_and_marked_on_every_screen_that_names_it(name: str) -> None:
     async with app_on(board()).run_test(size=(80, 24)) as pilot:

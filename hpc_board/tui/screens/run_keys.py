@@ -133,10 +133,10 @@ class RunScreen(BoardScreen):
             self.board.tasks.get(run.task)
             return read(run)
 
-        def tell(error: BoardError) -> None:
-            self.notify(error.message, title=f"Task of run {run.id}", severity="warning")
+        self.ask("task", question, act, failed=partial(self._tell_of_run, run.id))
 
-        self.ask("task", question, act, failed=tell)
+    def _tell_of_run(self, run: int, error: BoardError) -> None:
+        self.notify(error.message, title=f"Run {run}", severity="warning")
 
     def action_code(self) -> None:
         if (run := self.run_in_hand) is not None:
@@ -150,7 +150,8 @@ class RunScreen(BoardScreen):
 
     def action_note(self) -> None:
         if (run := self.run_in_hand) is not None:
-            self.ask("task", lambda: self._run_of(run).submission, self._ask_note)
+            failed = partial(self._tell_of_run, run.id)
+            self.ask("task", lambda: self._run_of(run).submission, self._ask_note, failed=failed)
 
     def _ask_note(self, submission: int) -> None:
         from hpc_board.tui.screens.dialogs import AskLines, Line
