@@ -236,9 +236,7 @@ class Profile(Tool, frozen=True):
 
         number = self.run
         if board.runs.get(number).mode is not Mode.PROFILE:
-            again, mine = board.submissions.again(number, mode="profile"), default_origin(os.environ)
-            if mine.entrant not in ("", again.origin.entrant):
-                again = replace(again, origin=mine)
+            again = board.submissions.again(number, mode="profile", entrant=default_origin(os.environ).entrant)
             number = board.submissions.submit([again], if_new=True, budget=default_budget(os.environ))[0].id
         waited = _ended(board, [number], self.wait_seconds)
         found = board.runs.whole(number)

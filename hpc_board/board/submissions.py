@@ -125,10 +125,10 @@ class Submissions:
         """Return the rules for the options of jobs that users set."""
         return self._context.settings.option_rules(served=self._context.installation.served)
 
-    def again(self, run: int, *, mode: str | None = None) -> SubmissionRequest:
-        """Return the request for an earlier run of the user again: same file, task, GPU and job options.
+    def again(self, run: int, *, mode: str | None = None, entrant: str = "") -> SubmissionRequest:
+        """Return the request for an earlier run of the user again: same file, task, GPU, job options and origin.
 
-        It has the run's mode, or `mode`.
+        It has the run's mode, or `mode`, and the run's entrant, or `entrant`.
 
         Raises:
             InputError: it measures a milestone, or no mode has this name.
@@ -142,8 +142,8 @@ class Submissions:
         new_mode = mode_called(mode or str(found.mode))
         options = found.options.in_mode(new_mode)
         source = Source(file_name, code.decode())
-        request = SubmissionRequest(source, found.task, (found.gpu,), str(new_mode), found.note, options)
-        return msgspec.structs.replace(request, origin=found.origin)
+        origin = msgspec.structs.replace(found.origin, entrant=entrant or found.origin.entrant)
+        return SubmissionRequest(source, found.task, (found.gpu,), str(new_mode), found.note, options, origin)
 
     def preview(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
         """Return the batch script and the command for each GPU of each request; nothing is stored or sent.

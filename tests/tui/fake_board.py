@@ -21,7 +21,7 @@ from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.job_options import OptionRules
-from hpc_board.domain.origin import By
+from hpc_board.domain.origin import By, Origin
 from hpc_board.domain.reference import Reference
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, unknown_run
@@ -428,11 +428,12 @@ class FakeBoard(Board):
     def option_rules(self) -> OptionRules:
         return self.rules
 
-    def again(self, run: int, *, mode: str | None = None) -> SubmissionRequest:
+    def again(self, run: int, *, mode: str | None = None, entrant: str = "") -> SubmissionRequest:
         self._enter("again")
         found = self.run(run)
         source = Source(found.file_name, "import torch\n")
-        return SubmissionRequest(source, found.task, (found.gpu,), mode or str(found.mode), found.note)
+        mode = mode or str(found.mode)
+        return SubmissionRequest(source, found.task, (found.gpu,), mode, found.note, origin=Origin(entrant))
 
     def preview(
         self, requests: Sequence[SubmissionRequest], *, array: bool | None = None, fresh: bool = False

@@ -142,7 +142,8 @@ async def test_what_changes_in_the_middle_of_a_long_list_is_seen() -> None:
         await until(pilot, lambda: "timeout" in text_of(pilot.app))
 
 
-async def test_a_file_is_sent_again_after_a_yes() -> None:
+async def test_a_file_is_sent_again_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPC_BOARD_AS", "agent-b")
     board = FakeBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -155,6 +156,7 @@ async def test_a_file_is_sent_again_after_a_yes() -> None:
         await press(pilot, "R", "enter")
         (draft,) = board.sent
         assert ([gpu.name for gpu in draft.gpus], draft.mode, draft.note) == (["H100"], Mode.TEST, "float4 loads")
+        assert draft.origin.entrant == "agent-b"
         assert pilot.app.screen.query_one(Grid).current == "42"
 
 

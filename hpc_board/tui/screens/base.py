@@ -20,6 +20,7 @@ from textual.screen import Screen
 
 from hpc_board.board import Board
 from hpc_board.domain.budget import default_budget
+from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Cancellation, Run
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES, RunnerRules
@@ -305,8 +306,9 @@ class BoardScreen(Screen[None]):
 
     def offer_again(self, runs: Sequence[Run], then: Callable[[Sequence[Run]], None]) -> None:
         def send() -> Sequence[Run]:
-            submissions = self.board.submissions
-            return submissions.submit([submissions.again(run.id) for run in runs], budget=default_budget(os.environ))
+            submissions, entrant = self.board.submissions, default_origin(os.environ).entrant
+            requests = [submissions.again(run.id, entrant=entrant) for run in runs]
+            return submissions.submit(requests, budget=default_budget(os.environ))
 
         question = f"Rerun {len(runs)} runs: {_listed(runs)}?"
         if len(runs) == 1:

@@ -257,8 +257,12 @@ def test_agents_have_the_entrant_and_the_budget_of_their_environment(
     assert first.next == f"wait runs=[1] ({author}: 0 of 1 runs left per day)"
     for refused in (answer(board, "submit", **arguments), answer(board, "profile", run=1)):
         assert (refused.failed, f"budget exhausted: {author} has sent 1" in refused.text) == (True, True)
-    board.add(result=result_of(Verdict.PASS), origin=Origin("agent-c"))
+    origin = Origin("agent-c", (("model", "small"),), 1)
+    board.add(result=result_of(Verdict.PASS), origin=origin)
     of_other = answer(board, "profile", run=2)
     assert (of_other.failed, f"budget exhausted: {author} has sent 1" in of_other.text) == (True, True)
     other = answer(board, "submit", **arguments, **{"as": "agent-c"})
     assert (other.failed, "this server submits as agent-b." in other.text) == (True, True)
+    monkeypatch.delenv("HPC_BOARD_BUDGET")
+    assert not answer(board, "profile", run=2, wait_seconds=0).failed
+    assert board.board.runs.list(limit=1)[0].origin == replace(origin, entrant="agent-b")
