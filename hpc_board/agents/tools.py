@@ -29,6 +29,7 @@ from hpc_board.model.names import suggestion
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line, printable
+from hpc_board.report.blocks import Block, Log, Paragraph, Tone
 from hpc_board.report.plain import plain
 from hpc_board.report.views.brief import compact, short_of
 from hpc_board.report.views.runs import RunnerView, WholeRunView
@@ -47,8 +48,8 @@ CODE_CHARACTERS_MAX = 60_000
 
 _KERNELS_MAX = 8
 _READ_SECONDS = 2.0
-_COMMAND = re.compile(r"`?hpc-board ([a-z]+)[^`\n]*`?")
-_MODE = re.compile(r"--mode ([a-z]+)")
+_COMMAND = re.compile(r"`hpc-board ([a-z]+)[^`\n]*`")
+_MODE = re.compile(r"`--mode ([a-z]+)`")
 _TOOLS_OF_COMMANDS = {
     "list": "tasks",
     "gpus": "tasks",
@@ -216,12 +217,23 @@ class Report(Tool, frozen=True):
             logs = run_logs(whole.result, log)
             return Answer(_bounded(plain(logs)) if logs else nothing_printed(whole.run), then)
         blocks = run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user)
-        # An agent's machine is not that of the server, for whose files the other commands are.
-        lines = [line for line in plain(blocks).splitlines() if not line.startswith("`hpc-board ")]
-        text = _in_words_of_tools("\n".join(lines))
+        told = [_told(each, self.run) for each in blocks]
         if whole.run.state.ended and whole.run.verdict is not Verdict.PASS:
-            then = "submit mode=sanitize, or a corrected one" if "mode=sanitize" in text else "submit a corrected one"
-        return Answer(_bounded(text), then)
+            own = [each.text for each in told if isinstance(each, Paragraph) and each.tone is Tone.PLAIN]
+            is_sanitizable = any("`mode=sanitize`" in text for text in own)
+            then = "submit mode=sanitize, or a corrected one" if is_sanitizable else "submit a corrected one"
+        return Answer(_bounded(plain(told)), then)
+
+
+def _told(block: Block, run: int) -> Block:
+    """Return a block of a report with tools in place of commands, except in output and messages of the submission."""
+    if isinstance(block, Log):
+        return replace(block, text=block.text.replace(f"`hpc-board run {run} --log`", "`report part=output`"))
+    if not isinstance(block, Paragraph) or block.tone is not Tone.PLAIN:
+        return block
+    # An agent's machine is not that of the server, for whose files the other commands are.
+    lines = [line for line in block.text.splitlines() if not line.startswith("`hpc-board ")]
+    return Paragraph(_in_words_of_tools("\n".join(lines)))
 
 
 class Profile(Tool, frozen=True):
@@ -436,7 +448,7 @@ def _in_words_of_tools(text: str) -> str:
         name = "report part=output" if "--log" in command[0] else _TOOLS_OF_COMMANDS.get(command[1])
         return f"`{name}`" if name else command[0]
 
-    return _MODE.sub(r"mode=\1", _COMMAND.sub(tool, text))
+    return _MODE.sub(r"`mode=\1`", _COMMAND.sub(tool, text))
 
 
 def _tool(name: str, arguments: Mapping[str, Any]) -> Tool:

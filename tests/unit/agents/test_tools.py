@@ -87,15 +87,25 @@ def test_a_service_keeps_the_files_of_a_task_from_agents(board: Recorded, tmp_pa
 
 
 def test_a_wrong_run_leads_to_its_report_and_then_to_a_corrected_one(board: Recorded) -> None:
-    board.add(result=result_of(Verdict.WRONG_VALUE, WRONG), mode=Mode.TEST)
+    printed = (
+        "`hpc-board run 12` failed: see line 7",
+        "hpc-board 1",
+        "nvcc `--mode debug`",
+        "submit with `mode=sanitize`",
+    )
+    message = "expected 1, got 2, see `hpc-board run 12`, `mode=sanitize`"
+    result = replace(result_of(Verdict.WRONG_VALUE, WRONG, message=message), stdout=Log("\n".join(printed)))
+    board.add(result=result, mode=Mode.TEST)
     waited = answer(board, "wait", runs=[1])
     assert json.loads(waited.text)[0]["verdict"] == "wrong_value"
     assert waited.next == "report run=1 has the details; then submit"
     report = answer(board, "report", run=1)
-    assert "expected 1, got 2" in report.text
-    assert "hpc-board" not in report.text
+    assert message in report.text
+    assert [line.strip() for line in report.text.splitlines()[-4:]] == [*printed]
+    assert report.text.count("hpc-board") == 3
     assert report.next == "submit a corrected one"
-    assert answer(board, "report", run=1, part="output").text == "Run 1 has no output: finished."
+    board.add(result=result_of(Verdict.PASS), mode=Mode.TEST)
+    assert answer(board, "report", run=2, part="output").text == "Run 2 has no output: finished."
     assert answer(board, "report", run=1, part="code").text == KERNEL
 
 
