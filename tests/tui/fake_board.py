@@ -646,6 +646,7 @@ class FakeBoard(Board):
         return found.cases if found else ()
 
     def whole(self, run: int) -> WholeRun:
+        self._enter("whole")
         found = self.run(run)
         queued = Status(RunState.QUEUED, found.created_at, reason="Resources", source="squeue: PENDING (Resources)")
         return WholeRun(found, self.placing(found), self.result(run), (queued, found.status))

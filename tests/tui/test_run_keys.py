@@ -76,11 +76,14 @@ async def test_a_note_is_added_on_every_screen_that_names_an_own_run(name: str) 
         assert named is not None
         found.user = getattr(named, "submitter", named.user)
         found.failures["note"] = InputError("the submission has 100 notes.", hint="")
+        reads = found.calls.count("whole")
         await press(pilot, "i", *"faster", "enter")
         assert "the submission has 100 notes." in text_of(pilot.app)
+        assert found.calls.count("whole") == reads
         del found.failures["note"]
         await press(pilot, "i", *"faster", "enter")
         assert found.notes == [(found.run(named.id).submission, "faster")]
+        assert found.calls.count("whole") == reads + (name == "Run")
         assert [notice.message for notice in pilot.app._notifications] == ["Note added."]
 
 

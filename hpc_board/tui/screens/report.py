@@ -146,10 +146,9 @@ class ReportScreen(RunScreen):
         if self._read is not None:
             self._show_headline(self._read)
 
-    def settle(self, subject: str) -> None:
-        if subject == "note":
-            # An ended run is not read again.
-            self.ask("run", self._read_run, self._show_run)
+    def read_again(self) -> None:
+        # An ended run is not read again by `look_again`.
+        self.ask("run", self._read_run, self._show_run)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "show" and parameters[0] not in self._shown_pages:

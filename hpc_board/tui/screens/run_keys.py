@@ -166,6 +166,10 @@ class RunScreen(BoardScreen):
 
     def _tell_noted(self, _: None) -> None:
         self.notify("Note added.")
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Read the run in hand again, which has another note."""
         self.look_again()
 
     def action_copy(self) -> None:
