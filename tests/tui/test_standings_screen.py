@@ -219,6 +219,10 @@ async def test_a_filter_is_that_of_all_gpus_and_one_without_a_match_names_those_
         await settled(pilot)
         await press(pilot, "end", "b", "slash", *"barb", "enter")
         assert "“barb” is on A100 and L4." in text_of(pilot.app)
+        await press(pilot, "a")
+        assert "“barb” is on" not in text_of(pilot.app)
+        await press(pilot, "a")
+        assert "“barb” is on A100 and L4." in text_of(pilot.app)
         await press(pilot, "right")
         assert "A100 1 of 2 · filter: barb" in text_of(pilot.app)
         assert pane(pilot.app.screen).gpu == "A100"

@@ -276,7 +276,9 @@ class StandingsScreen(RunScreen):
 
     def _ask(self, *, patient: bool) -> None:
         for pane in self._panes:
-            if pane.gpu in self._beside and pane.has_size:
+            is_in_sight = pane.gpu in self._beside and pane.has_size
+            # A filter without a match names the other boards with any.
+            if is_in_sight or (pane.words and not patient):
                 self.read(pane, patient=patient)
 
     def _pages(self, gpu: str, words: str) -> Page[Standing]:
