@@ -36,6 +36,8 @@ _NUMBERS_MAX = 8
 _KERNELS_MAX = 2
 _NAME_MAX = 40
 _DIGITS = 4
+_EXACT = 2**53
+"""The bound below which each float with a whole number is exact; a larger one keeps its exponent."""
 
 
 class BriefRunView(View, frozen=True):
@@ -271,7 +273,7 @@ def _rounded(number: float | None) -> Any:
     if not number:
         return UNSET
     found = round(number, _DIGITS - 1 - math.floor(math.log10(abs(number))))
-    return int(found) if found.is_integer() else found
+    return int(found) if abs(found) < _EXACT and found.is_integer() else found
 
 
 def _shortened(text: str, bytes_max: int, separator: str = " ") -> str:

@@ -79,6 +79,14 @@ def test_a_brief_wrong_result_has_at_most_500_bytes(board: Recorded, words: str)
     assert size <= 500
 
 
+def test_a_brief_result_with_a_huge_error_keeps_its_message(board: Recorded) -> None:
+    mismatch = replace(MISMATCH, of_tolerance=1.25e306)
+    case = replace(TESTS[0], verdict=Verdict.WRONG_VALUE, message="far off", mismatch=mismatch)
+    board.add(result=result_of(Verdict.WRONG_VALUE, case, message="far off"), mode=Mode.TEST)
+    found, size = brief(board, "run", "1")
+    assert (found["of_tolerance"], found["message"], size < 400) == (1.25e306, "far off", True)
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
