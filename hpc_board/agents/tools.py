@@ -344,7 +344,7 @@ class History(Tool, frozen=True, rename={"entrant": "as"}):
         runs = board.runs.list(task=task, mode=mode, entrant=entrant, note=self.note, key=self.key, limit=self.limit)
         fields = ("id", "task", "gpu", "mode", "state", "verdict", "score_s", "entrant", "note")
         found = short_of([_view(board, run.id) for run in runs], fields)
-        found = [{**each, "state": None} if each["verdict"] else each for each in found]
+        found = [{key: each[key] for key in each if key != "state" or not each["verdict"]} for each in found]
         if going := [run.id for run in runs if not run.state.ended]:
             return Answer(_json(found), f"wait runs={going}")
         return Answer(_json(found), "report run=N part=code, or submit" if found else "tasks, then submit")
@@ -357,13 +357,15 @@ class Cancel(Tool, frozen=True):
     runs: Numbers
 
     def answer(self, board: Board) -> Answer:
+        from hpc_board.report.run_words import ended_before_text
+
         cancelled = board.runs.cancel_each(self.runs)
         for found in cancelled:
             if found.error is not None:
                 raise found.error
-        ended = [found.run.id for found in cancelled if found.run is not None and found.ended_before]
+        ended = [ended_before_text(found.run) for found in cancelled if found.run is not None and found.ended_before]
         answer = _of_runs(board, self.runs)
-        return replace(answer, next=f"{answer.next} (ended before: {ended})") if ended else answer
+        return replace(answer, text="\n".join([*ended, answer.text]))
 
 
 class Hold(Tool, frozen=True):

@@ -141,7 +141,9 @@ def test_a_comparison_has_its_caveats(board: Recorded) -> None:
 
 def test_a_cancellation_names_the_runs_that_had_ended(board: Recorded) -> None:
     board.add(result=result_of(Verdict.PASS), mode=Mode.TEST)
-    assert answer(board, "cancel", runs=[1]).next == "submit mode=ranked (ended before: [1])"
+    cancelled = answer(board, "cancel", runs=[1])
+    assert cancelled.text.startswith('Run 1 has already ended: pass.\n[{"id":1,')
+    assert cancelled.next == "submit mode=ranked"
 
 
 def test_ranked_runs_are_compared_ranked_and_listed(board: Recorded) -> None:
