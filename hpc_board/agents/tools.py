@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from heapq import nlargest
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -273,16 +274,21 @@ class Compare(Tool, frozen=True):
 
         found = board.submissions.compare(self.run, self.other)
         views = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
-        boards = [replace(each, kernels=_longest(each.kernels)) for each in views]
-        of_score = [f"score.{key}" for key in ("speedup", "speedup_low", "speedup_high", "text")]
-        of_kernels = ("case", *(f"kernels.{key}" for key in ("name", "duration_ns", "time_share")), "changes")
+        boards = [replace(each, kernels=nlargest(_KERNELS_MAX, each.kernels, _share)) for each in views]
         keys = (
             "gpu",
             "runs",
-            *of_score,
+            "score.speedup",
+            "score.speedup_low",
+            "score.speedup_high",
+            "score.text",
             "cases.case",
             "cases.text",
-            *(f"kernels.{key}" for key in of_kernels),
+            "kernels.case",
+            "kernels.kernels.name",
+            "kernels.kernels.duration_ns",
+            "kernels.kernels.time_share",
+            "kernels.changes",
             "caveats",
         )
         fields = [f"boards.{key}" for key in keys]
@@ -290,11 +296,9 @@ class Compare(Tool, frozen=True):
         return Answer(_json(short_of(view, fields)["boards"]), "submit")
 
 
-def _longest(pairs: "Sequence[KernelPairView]") -> "list[KernelPairView]":
-    """Return the kernels of two profiles with the largest shares of their case's time."""
-    shares = [max(each.time_share or 0 for each in pair.kernels if each is not None) for pair in pairs]
-    order = sorted(range(len(pairs)), key=lambda index: -shares[index])
-    return [pairs[index] for index in order[:_KERNELS_MAX]]
+def _share(pair: "KernelPairView") -> float:
+    """Return the larger share of a kernel of two profiles in the time of its case."""
+    return max(each.time_share or 0 for each in pair.kernels if each is not None)
 
 
 class Standings(Tool, frozen=True):

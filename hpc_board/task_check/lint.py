@@ -94,7 +94,8 @@ def check(task: Task, bounds: Bounds, say: Say = lambda _: None) -> Checked:
     if task.harness == ISOLATED and all(finding.severity is Severity.WARNING for finding in found):
         deadline = time.monotonic() + bounds.seconds
         lint = _lint_in_job(task, bounds, say)
-        found += (by_seed := list(forms_by_seed(lint, task)))
+        by_seed = list(forms_by_seed(lint, task))
+        found += by_seed
         if not (lint.message or by_seed or any(case.failure or _raising(case) for case in lint.cases)):
             submissions = tuple(_checked_submissions(task, bounds, deadline, say))
         found += [*findings(lint, task.accepts, submissions), *findings_of_submissions(submissions)]
