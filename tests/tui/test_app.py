@@ -299,12 +299,18 @@ async def test_a_script_is_not_shown_beside_a_form_that_it_does_not_belong_to(ke
         assert "#SBATCH" not in text_of(pilot.app)
 
 
-async def test_a_file_is_picked_although_the_present_folder_is_gone(tmp_path: Path, kernel: Path) -> None:
+@pytest.mark.parametrize("has_variable", [True, False])
+async def test_a_file_is_picked_although_the_present_folder_is_gone(
+    tmp_path: Path, kernel: Path, *, has_variable: bool
+) -> None:
     home = kernel.absolute().parent
     gone = tmp_path / "gone"
     gone.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(home))
+        patch.delenv("HOME")
+        patch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd(("ada", "x", 1, 1, "", str(home), "/bin/sh")))
+        if has_variable:
+            patch.setenv("HOME", str(home))
         patch.chdir(gone)
         gone.rmdir()
         async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:

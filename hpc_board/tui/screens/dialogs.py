@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -377,7 +378,8 @@ class PickFile(ModalScreen[Path | None]):
 
 def _absolute(folder: Path) -> Path:
     """Return the absolute path of `folder`, or the home folder if the current folder was removed."""
-    try:
+    with suppress(FileNotFoundError):
         return folder.absolute()
-    except FileNotFoundError:
-        return Path(os.environ.get("HOME") or "/")
+    with suppress(InputError):
+        return home(os.environ)
+    return Path("/")
