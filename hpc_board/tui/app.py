@@ -490,8 +490,7 @@ class BoardApp(App[None]):
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and not isinstance(self._place, targets.Admin)
         if action in PLACES:
-            shows = getattr(self.screen, "shows", None)
-            return shows is None or not shows(PLACES[action])
+            return self._front is None or not self._front.shows(PLACES[action])
         return super().check_action(action, parameters)
 
     @property
@@ -788,8 +787,12 @@ class BoardApp(App[None]):
 
     def _watch_opening(self, screen: Screen[Any]) -> None:
         """Give the keys that wait for the screen that `screen` opens, once it has."""
-        end = partial(self._type_ahead.end_opening, screen)
-        self.watch(screen, "is_opening", lambda is_opening: is_opening or end(), init=False)
+
+        def end(is_opening: bool) -> None:
+            if not is_opening:
+                self._type_ahead.end_opening(screen)
+
+        self.watch(screen, "is_opening", end, init=False)
 
     def _post_tick(self) -> None:
         # At exit, the app's screens are removed before its timers.
