@@ -116,9 +116,12 @@ class PageTabs(Tabs, can_focus=False):
             tab.display = _page_of(tab) not in hidden
             tab.set_class(_page_of(tab) in empty, "-empty")
         self.active = f"page-{current}"
-        self.on_resize()
+        self._draw_names()
 
     def on_resize(self) -> None:
+        self._draw_names()
+
+    def _draw_names(self) -> None:
         """Draw the names with less space around them, or even behind their digits, where all need it to fit."""
         labels = enumerate(zip(self.query(Tab), self._titles, strict=True), 1)
         shown = [(number, tab, title) for number, (tab, title) in labels if tab.display]
