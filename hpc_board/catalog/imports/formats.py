@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from hpc_board.catalog.contract import defined, parsed
+from hpc_board.catalog.contract import CHECK, GENERATOR, defined, parsed
 from hpc_board.catalog.imports import flashinfer, kernelbench, pair
 from hpc_board.catalog.imports.licences import licence_of
 from hpc_board.domain.imported import Imported
 from hpc_board.domain.task_rules import FILE_BYTES_MAX
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import read_text
+from hpc_board.model.task import REFERENCE_ENTRY
 from hpc_board.model.text import one_line
 
 
@@ -55,22 +56,22 @@ FORMATS = {
 """Every format by its name, in the order in which a source is tried."""
 
 _PARTS = {kernelbench.NAME: kernelbench.NEEDED, pair.NAME: {*pair.REFERENCES, *pair.INPUTS}}
+_OF_REFERENCE = {GENERATOR, REFERENCE_ENTRY, CHECK}
 
 ENDINGS = (".json",)
 """The extensions of files with problems besides that of Python."""
 
 
-def nearest(source: Path) -> str | None:
-    """Return the format of which a Python file defines the most parts, or whose fault a broken file gets.
+def _nearest(source: Path) -> str | None:
+    """Return the format of which a Python file defines the most parts, that of pairs for one that cannot be read.
 
-    None for another source, one without such a part, and for whole problems.
+    None for another file, and for one without a part of any, or with a part of a reference.
     """
-    if source.suffix != ".py" or any(each.problems(source) for each in FORMATS.values()):
-        return None
-    names = _names_in(source)
-    found = {name: len(parts & names) for name, parts in _PARTS.items()} if names is not None else {pair.NAME: 1}
-    name = max(found, key=found.__getitem__)
-    return name if found[name] else None
+    names = _names_in(source) if source.suffix == ".py" else set[str]()
+    if names is None:
+        return pair.NAME
+    name = max(_PARTS, key=lambda each: len(_PARTS[each] & names))
+    return None if _PARTS[name].isdisjoint(names) or not _OF_REFERENCE.isdisjoint(names) else name
 
 
 def tasks_in(
@@ -78,7 +79,8 @@ def tasks_in(
 ) -> Iterator[Imported | DocumentError]:
     """Yield the tasks of the problems in a file or folder, of this format or the first that recognises any.
 
-    Sizes above `size_max`, if it is given, are replaced by it.
+    A file that none recognises has the faults of the format that is named, or of the nearest one. Sizes above
+    `size_max`, if it is given, are replaced by it.
 
     Raises:
         InputError: the source cannot be read, or holds no problem of the format that is named.
@@ -86,9 +88,9 @@ def tasks_in(
     try:
         forms = FORMATS.values() if format_name is None else [FORMATS[format_name]]
         found = next(((paths, each) for each in forms if (paths := each.problems(source))), None)
-        if found is None and format_name is not None and source.is_file():
+        if found is None and source.is_file() and (nearest := format_name or _nearest(source)):
             # Its faults say more than that it is of no format.
-            found = [source], FORMATS[format_name]
+            found = [source], FORMATS[nearest]
     except OSError as error:
         raise InputError(
             f"{one_line(str(source), 300)} cannot be read: {error.strerror}.", hint="Check its permissions."

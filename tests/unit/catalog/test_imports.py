@@ -460,8 +460,12 @@ def test_a_file_with_parts_of_a_problem_says_without_a_format_what_it_lacks(
     (found,) = read_imports(written(tmp_path / "p.py", text))
     assert isinstance(found, DocumentError)
     assert expected in found.message
+    assert read(tmp_path / "p.py").faults[0].message == found.message
     with pytest.raises(InputError, match="contains no problem in a known format"):
         read_imports(written(tmp_path / "other.py", "def f(): ..."))
+    (tmp_path / "e.py").mkdir()
+    with pytest.raises(InputError, match="contains no problem in a known format"):
+        read_imports(tmp_path / "e.py")
 
 
 @pytest.mark.parametrize(
