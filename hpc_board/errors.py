@@ -3,6 +3,7 @@
 BoardError                  exit code 3: the scheduler or our machinery failed
 ├── InputError              exit code 2: usage, a bad file, bad settings
 │   ├── DocumentError       exit code 2: a YAML file with faults, all of them listed
+│   ├── NoTimes             exit code 2: two files have no common times
 │   └── StorageError        exit code 2: the board's folder or database cannot be used
 │       └── UnreadableError exit code 2: the board's database cannot be read
 ├── SchedulerError          exit code 3: Slurm did not answer, or answered nonsense
@@ -62,6 +63,10 @@ class DocumentError(InputError):
         self.file = file
         self.faults = tuple(faults)
         super().__init__("\n".join([f"{file}:", *(f"  {fault}" for fault in self.faults)]), hint=hint)
+
+
+class NoTimes(InputError):
+    """Two files without common times, whose code may be compared."""
 
 
 class StorageError(InputError):

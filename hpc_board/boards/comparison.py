@@ -10,7 +10,7 @@ from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing, Standing
 from hpc_board.domain.time_change import COMPARED_MAX
-from hpc_board.errors import InputError
+from hpc_board.errors import InputError, NoTimes
 from hpc_board.model.result import Result
 from hpc_board.model.task import Mode, Ranking, Task
 from hpc_board.store import Store
@@ -26,7 +26,8 @@ def compare(store: Store, one: Run, other: Run, gpus: Sequence[str] = ()) -> lis
     """Compare the files of two runs of one version of a task on `gpus`, or on those of `Submissions.compare`.
 
     Raises:
-        InputError: they are of one submission, their tasks or versions differ, or one of the files has no times there.
+        InputError: they are of one submission, or their tasks or versions differ.
+        NoTimes: one of the files has no times there.
     """
     if one.submission == other.submission:
         raise InputError(
@@ -43,7 +44,7 @@ def compare(store: Store, one: Run, other: Run, gpus: Sequence[str] = ()) -> lis
     common = [gpu for gpu in first if gpu in second]
     gpus = gpus or ([one.gpu] if one.gpu == other.gpu else common)
     if not gpus or not set(gpus) <= set(common):
-        raise InputError(_missing(store, (one, other), (first, second), gpus), hint=_HINT)
+        raise NoTimes(_missing(store, (one, other), (first, second), gpus), hint=_HINT)
     ranking_by = store.submissions.task(one.task, one.task_version).ranking_by
     found = []
     for gpu in gpus:

@@ -35,12 +35,13 @@ from hpc_board.cli.output import (
     remark,
     row_limit,
     table_time,
+    warning,
     write_plot,
 )
 from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.origin import By, author_of
 from hpc_board.domain.standing import Page, Rows
-from hpc_board.errors import InputError
+from hpc_board.errors import InputError, NoTimes
 from hpc_board.model.names import listed
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block
@@ -480,11 +481,11 @@ def compare(
     code = code_diff(board.submissions, one, other) if diff else None
     try:
         found = board.submissions.compare(one, other, gpus)
-    except InputError as error:
+    except NoTimes as error:
         if code is None or code.text is None or gpus:
             raise
         found = []
-        remark(f"{error.message[:1].upper()}{error.message[1:]}")
+        warning(f"{error.message}. {error.hint}")
     if plot is not None:
         plots = [drawn for each in found if (drawn := comparison_plot(each.runs, each.comparison))]
         write_plot(plot, plots, force=force, nothing="the runs have no common benchmark case")

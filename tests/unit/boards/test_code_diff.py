@@ -9,6 +9,7 @@ from hpc_board import scripting
 from hpc_board.board import Board
 from hpc_board.board.code_diff import LINES_MAX, code_diff
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
+from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from tests.unit.recorded import SETTINGS, Recorded, call, read, result_of, timed_case
 
@@ -69,13 +70,17 @@ def test_files_without_times_have_a_diff(board: Recorded) -> None:
     submitted(board, OLD)
     board.add(result=result_of(Verdict.WRONG_VALUE), code=NEW)
     told = (
-        "The times cannot be compared: the file of run 2 has no times on CPU (run 2 on CPU, mode ranked: wrong_value)"
+        "warning: the times cannot be compared: the file of run 2 has no times on CPU (run 2 on CPU, mode ranked: "
+        "wrong_value). Modes benchmark, ranked and profile measure; `hpc-board runs --all --task NAME` lists what has "
+        "run."
     )
     done = call(board, "compare", "1", "2", "--diff")
     assert (done.exit_code, done.stdout, done.stderr) == (0, DIFF, f"{told}\n")
     found = json.loads(call(board, "compare", "1", "2", "--diff", "--json").stdout)
     assert (found["boards"], found["diff"]) == ([], DIFF)
     assert call(board, "compare", "1", "2").stderr.startswith("error: the times cannot be compared: the file of run 2")
+    board.add(task="histogram_py", code=NEW)
+    assert call(board, "compare", "1", "3", "--diff").exit_code == InputError.exit_code
 
 
 def test_a_file_that_the_user_may_not_read_has_no_diff_but_times(board: Recorded) -> None:
