@@ -121,6 +121,11 @@ def text_of(app: Any) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def toasts(app: App[Any]) -> list[str]:
+    """Return the notifications, the oldest first, as "title: message", or as their messages if they have no title."""
+    return [": ".join(filter(None, (toast.title, toast.message))) for toast in app._notifications]
+
+
 def footer_keys(app: App[Any]) -> list[Any]:
     """Return the keys in the last line of the screen in front."""
     return [*app.screen.query("FooterKey")]

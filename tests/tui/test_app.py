@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from textual.app import ComposeResult
-from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
 from hpc_board.domain.run import Run, RunState
@@ -29,15 +28,11 @@ from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.bars import ErrorBox, KeyLine
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
-from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of, until
+from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of, toasts, until
 from tests.tui.fake_board import NOW, RUNS, TASKS, FakeBoard, run
 from tests.values import replace
 
 HOSTILE = "[bold red]loud[/] [@click=app.quit]click[/] \x1b]0;title\x07\x1b[31mred \x9b2J \u202eright"
-
-
-def toasts(pilot: Pilot[Any]) -> list[str]:
-    return [f"{toast.title}: {toast.message}" for toast in pilot.app._notifications]
 
 
 async def test_a_file_is_submitted_with_what_its_header_says(kernel: Path) -> None:
@@ -328,7 +323,7 @@ async def test_the_tree_says_that_there_is_no_home_folder(monkeypatch: pytest.Mo
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "s", "ctrl+o", "tilde")
-        assert any("this account has no home folder" in toast for toast in toasts(pilot))
+        assert any("this account has no home folder" in toast for toast in toasts(pilot.app))
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, SubmitScreen)
 
@@ -511,7 +506,7 @@ async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
         board.boards["H100"] = (replace(first, run=40, user="ada"), replace(second, user="bob"))
         board.replace_run(replace(running, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
         await until(
-            pilot, lambda: any("Run 40: vectoradd on H100: pass, 9.50 µs, first place" in t for t in toasts(pilot))
+            pilot, lambda: any("Run 40: vectoradd on H100: pass, 9.50 µs, first place" in t for t in toasts(pilot.app))
         )
         await until(pilot, lambda: "running" not in text_of(pilot.app) and "9.50 µs" in text_of(pilot.app))
 
@@ -526,8 +521,8 @@ async def test_the_end_of_a_watched_run_is_told_by_the_watch_alone(tmp_path: Pat
         await until(pilot, lambda: isinstance(pilot.app.screen, WatchScreen))
         board.replace_run(replace(RUNS[2], id=40))
         board.replace_run(replace(RUNS[2], id=41, task="matmul"))
-        await until(pilot, lambda: any("Run 41" in toast for toast in toasts(pilot)))
-        assert not any("Run 40" in toast for toast in toasts(pilot))
+        await until(pilot, lambda: any("Run 41" in toast for toast in toasts(pilot.app)))
+        assert not any("Run 40" in toast for toast in toasts(pilot.app))
 
 
 async def test_every_run_in_flight_is_followed_and_many_that_end_at_once_are_told_in_one_line() -> None:
@@ -538,13 +533,13 @@ async def test_every_run_in_flight_is_followed_and_many_that_end_at_once_are_tol
         oldest = board.run(1)
         ended = replace(oldest.status, state=RunState.FINISHED)
         board.replace_run(replace(oldest, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
-        await until(pilot, lambda: any("Run 1: vectoradd on H100: pass" in told for told in toasts(pilot)))
+        await until(pilot, lambda: any("Run 1: vectoradd on H100: pass" in told for told in toasts(pilot.app)))
         board.known_runs = [
             replace(each, status=ended, verdict=Verdict.PASS if each.id > 20 else Verdict.CRASH)
             for each in board.known_runs
         ]
-        await until(pilot, lambda: "299 runs have ended: 280 pass, 19 crashed" in toasts(pilot))
-        assert len(toasts(pilot)) == 2
+        await until(pilot, lambda: "299 runs have ended: 280 pass, 19 crashed" in toasts(pilot.app))
+        assert len(toasts(pilot.app)) == 2
 
 
 async def test_a_warning_from_another_thread_is_shown_and_is_no_markup() -> None:
@@ -553,7 +548,7 @@ async def test_a_warning_from_another_thread_is_shown_and_is_no_markup() -> None
         await settled(pilot)
         thread = threading.Thread(target=board.warn, args=["Cluster main is asked by [bold]commands[/]."])
         thread.start()
-        await until(pilot, lambda: "Warning: Cluster main is asked by [bold]commands[/]." in toasts(pilot))
+        await until(pilot, lambda: "Warning: Cluster main is asked by [bold]commands[/]." in toasts(pilot.app))
         thread.join()
 
 
@@ -689,8 +684,8 @@ async def test_the_end_of_a_run_is_not_told_over_its_own_report() -> None:
         board.replace_run(replace(RUNS[2], id=40))
         await until(pilot, lambda: "1 in flight" in text_of(pilot.app) and "Passed: 3 tests" in text_of(pilot.app))
         board.replace_run(replace(RUNS[2], id=41))
-        await until(pilot, lambda: any("Run 41" in toast for toast in toasts(pilot)))
-        assert not any("Run 40" in toast for toast in toasts(pilot))
+        await until(pilot, lambda: any("Run 41" in toast for toast in toasts(pilot.app)))
+        assert not any("Run 40" in toast for toast in toasts(pilot.app))
 
 
 async def test_leaving_a_screen_ends_its_questions() -> None:

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-from textual.app import App
-
 from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.report.feeds import feed_change
 from hpc_board.tui.app import BoardApp
@@ -12,7 +10,7 @@ from hpc_board.tui.preferences import Preferences
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.widgets.grid import Grid
-from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.driving import app_on, press, settled, text_of, toasts, until
 from tests.tui.fake_board import NOW, FakeBoard
 from tests.values import replace
 
@@ -110,10 +108,6 @@ async def test_an_empty_feed_says_so() -> None:
         assert "No changes to the standings of vectoradd yet." in text_of(pilot.app)
         await press(pilot, "a")
         assert "No changes to the standings yet." in text_of(pilot.app)
-
-
-def toasts(app: App[None]) -> list[str]:
-    return [f"{toast.title}: {toast.message}" for toast in app._notifications]
 
 
 def record(id_: int, user: str, before: str, spread: float | None = None) -> FeedEntry:

@@ -21,7 +21,7 @@ from hpc_board.tui.screens.cluster import ClusterScreen
 from hpc_board.tui.screens.dialogs import AskLines, Confirm
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.watch import WatchScreen
-from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of, until
+from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of, toasts, until
 from tests.tui.fake_board import H100, NOW, FakeBoard, runner
 from tests.values import replace
 
@@ -37,10 +37,6 @@ def first_line(app: App[None]) -> str:
 def labels(app: App[None]) -> list[str]:
     """Return the labels of the keys in the last line."""
     return [key.description for key in footer_keys(app)]
-
-
-def toasts(app: App[None]) -> list[str]:
-    return [f"{toast.title}: {toast.message}" for toast in app._notifications]
 
 
 def beating(board: FakeBoard, moments: list[timedelta]) -> BoardApp:
@@ -182,7 +178,7 @@ async def test_a_held_gpu_is_released_by_the_same_key_with_its_cost() -> None:
         assert "ada · H100 held, ending" in first_line(app)
         await press(pilot, "f6")
         assert isinstance(app.screen, ClusterScreen)
-        assert toasts(app) == [": H100 is being released: it ends after its current run."]
+        assert toasts(app) == ["H100 is being released: it ends after its current run."]
 
 
 async def test_a_runner_whose_job_waits_is_told_to_have_held_nothing() -> None:

@@ -33,7 +33,7 @@ from hpc_board.tui.screens.user import UserScreen
 from hpc_board.tui.verbs import VERBS
 from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.text_pane import TextPane
-from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of
+from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of, toasts
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import FakeBoard
 from tests.tui.test_feed_screen import entries
@@ -143,7 +143,7 @@ async def test_a_key_of_the_table_that_a_screen_lacks_says_so() -> None:
         for way in (("t",), ("r", "r"), ("f", "f5"), ("s", "tab", "tab", "tab", "tab", "tab", "slash")):
             await press(pilot, *way)
             shown = displayed({"slash": "/"}.get(way[-1], way[-1]))
-            assert [*pilot.app._notifications][-1].message == f"{shown} has no effect here."
+            assert toasts(pilot.app)[-1] == f"{shown} has no effect here."
 
 
 async def test_the_key_of_a_place_leads_from_a_part_of_it_to_all() -> None:
@@ -198,11 +198,11 @@ async def test_a_dimmed_key_tells_why_it_has_no_effect() -> None:
             await press(pilot, "T", "escape")
             pilot.app.clear_notifications()
             await press(pilot, *way)
-            assert [notice.message for notice in pilot.app._notifications] == [words], way
+            assert toasts(pilot.app) == [words], way
         await press(pilot, "T", "s")
         await go_to(pilot, "GpuList")
         await press(pilot, "w")
-        assert [*pilot.app._notifications][-1].message == "Choose a file."
+        assert toasts(pilot.app)[-1] == "Choose a file."
 
 
 async def test_the_last_line_says_that_it_has_no_room_for_all_keys() -> None:

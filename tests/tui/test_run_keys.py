@@ -24,7 +24,7 @@ from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.text_pane import SourceView
-from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.driving import app_on, press, settled, text_of, toasts, until
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
 from tests.tui.test_compare_screen import Timed
@@ -84,7 +84,7 @@ async def test_a_note_is_added_on_every_screen_that_names_an_own_run(name: str) 
         await press(pilot, "i", *"faster", "enter")
         assert found.notes == [(found.run(named.id).submission, "faster")]
         assert found.calls.count("whole") == reads + (name == "Run")
-        assert [notice.message for notice in pilot.app._notifications] == ["Note added."]
+        assert toasts(pilot.app) == ["Note added."]
 
 
 async def test_a_note_says_that_its_run_cannot_be_read() -> None:
@@ -93,7 +93,7 @@ async def test_a_note_says_that_its_run_cannot_be_read() -> None:
         await reach(pilot, "Board")
         found.known_runs = []
         await press(pilot, "i")
-        assert [notice.message for notice in pilot.app._notifications] == ["there is no run 39"]
+        assert toasts(pilot.app) == ["Run 39: there is no run 39"]
 
 
 @pytest.mark.parametrize("name", [name for name in WAYS if name != "Code"])
@@ -103,8 +103,8 @@ async def test_a_run_is_copied_and_marked_on_every_screen_that_names_it(name: st
         await press(pilot, "y")
 
         def copied() -> str:
-            (toast,) = pilot.app._notifications
-            return toast.message
+            (toast,) = toasts(pilot.app)
+            return toast
 
         number = pilot.app.clipboard
         assert copied() == f"Copied {number}. y again: hpc-board run {number}"
@@ -161,7 +161,7 @@ async def test_a_run_whose_task_has_left_the_settings_opens_no_screen_of_it(name
         for key in keys:
             await press(pilot, key)
             assert pilot.app.screen is screen, key
-            assert [notice.message for notice in pilot.app._notifications] == ['unknown task "vectoradd".'], key
+            assert [toast.split(": ")[-1] for toast in toasts(pilot.app)] == ['unknown task "vectoradd".'], key
             pilot.app.clear_notifications()
         await press(pilot, "v")
         assert "import torch" in text_of(pilot.app)
@@ -237,7 +237,7 @@ async def test_a_dim_key_says_why_it_has_no_effect(keys: tuple[str, ...], reason
     async with app_on(found).run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         await press(pilot, *keys)
-        assert [notice.message for notice in pilot.app._notifications] == [reason]
+        assert toasts(pilot.app) == [reason]
 
 
 async def test_the_key_of_a_watch_says_the_fault_of_the_options_in_the_form(kernel: Path) -> None:
@@ -249,7 +249,7 @@ async def test_the_key_of_a_watch_says_the_fault_of_the_options_in_the_form(kern
         await press(pilot, *"time=abc")
         screen.gpu_list.focus()
         await press(pilot, "w")
-        assert 'expected a time up to a year as "MM"' in next(iter(pilot.app._notifications)).message
+        assert 'expected a time up to a year as "MM"' in toasts(pilot.app)[0]
 
 
 async def test_a_run_in_flight_is_cancelled_on_the_page_of_its_user() -> None:

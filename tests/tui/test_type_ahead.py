@@ -28,7 +28,7 @@ from hpc_board.tui.type_ahead import TypeAhead
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
 from tests.tmux import Tmux
-from tests.tui.driving import app_on, press, restless, settled, text_of, until
+from tests.tui.driving import app_on, press, restless, settled, text_of, toasts, until
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import FakeBoard, run
 from tests.tui.test_editor_loop import shown, start
@@ -136,7 +136,7 @@ async def test_keys_wait_for_the_first_rows_of_a_screen_and_esc_leaves_it(
         await until(pilot, lambda: isinstance(pilot.app.screen, place))
         board.free()
         await until(pilot, lambda: isinstance(pilot.app.screen, CodeScreen))
-        assert not pilot.app._notifications
+        assert not toasts(pilot.app)
 
 
 async def test_keys_are_dropped_where_no_screen_opens(monkeypatch: pytest.MonkeyPatch) -> None:
