@@ -112,9 +112,9 @@ class Runs:
             return Pass(errors=(error,))
 
     def cancel_each(self, runs: Sequence[int]) -> tuple[Cancellation, ...]:
-        """Request the cancellation of the user's own runs and reruns, or those that this account sends; return answers.
+        """Request the cancellation of runs, and return the answers in the order of the runs.
 
-        They are in the order of the runs. Each cluster's scheduler is asked once for all of its runs.
+        A user may cancel the own runs, those that the user sent again, and those that this account sends. Each cluster's scheduler is asked once for all of its runs.
 
         Raises:
             Refused: another process serves the board.
@@ -153,8 +153,8 @@ class Runs:
         installation = self._context.installation
         # The jobs of a served board may have another account than the one that sends them.
         sender = installation.account if installation.served else run.account
-        reran = run.remarks.rerun is not None and run.remarks.rerun.by_user == self._context.user
-        if not reran and (run.trust != "verified" or self._context.user != sender):
+        is_sender_of_rerun = run.remarks.rerun is not None and run.remarks.rerun.by_user == self._context.user
+        if not is_sender_of_rerun and (run.trust != "verified" or self._context.user != sender):
             check_owner(run, self._context.user)
         return run
 

@@ -347,7 +347,9 @@ def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored:
         if plan.shadows:
             remark(f"{plan.name}: the board replaces the task of this name in the settings.")
         if plan.shows_names:
-            remark(f"{plan.name}: the deleted board was anonymous; without --anonymous, users see its names.")
+            remark(
+                f"{plan.name}: the deleted board was anonymous; without --anonymous, users will see each other's names."
+            )
         if plan.task is not None and of_source:
             for warning in plan.task.warnings:
                 remark(f"{plan.name}: task.yml, {warning}")

@@ -61,11 +61,11 @@ def print_file(text: str) -> None:
     click.echo(printable(text, len(text)) if sys.stdout.isatty() else text.encode(), nl=False)
 
 
-def print_diff(text: str, *, apart: bool) -> None:
-    """Print a unified diff to stdout, `apart` from text before it, as `print_file` does, with colours to a terminal."""
+def print_diff(text: str, *, after_text: bool) -> None:
+    """Print a unified diff to stdout, as `print_file` does, apart from text before it, with colours to a terminal."""
     from hpc_board.report.comparisons import diff_tone
 
-    if apart:
+    if after_text:
         click.echo()
     if not sys.stdout.isatty():
         print_file(text)

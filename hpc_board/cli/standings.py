@@ -500,6 +500,6 @@ def compare(
         if found:
             print_blocks(*(block for report in reports for block in report))
         if code is not None and code.text:
-            print_diff(code.text, apart=bool(found))
+            print_diff(code.text, after_text=bool(found))
     if code is not None and code.remark:
         remark(code.remark)

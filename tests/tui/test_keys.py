@@ -190,9 +190,19 @@ async def test_a_dimmed_key_tells_why_it_has_no_effect() -> None:
             ("W",): "This task has no starter.",
             ("b", "u"): "This board has no rows yet.",
             ("enter", "o"): "Esc leads to the list, which has an order.",
-            ("r", "a", "end", "w"): "Run 31 is eve's: only your own runs are watched, rerun or annotated.",
+            (
+                "r",
+                "a",
+                "end",
+                "w",
+            ): "Run 31 is eve's: only your own runs are watched or rerun, and only these get notes.",
             ("A", "D"): "This board is that of a task in the settings: its task.yml has the deadline.",
-            ("A", "3", "end", "i"): "Run 31 is eve's: only your own runs are watched, rerun or annotated.",
+            (
+                "A",
+                "3",
+                "end",
+                "i",
+            ): "Run 31 is eve's: only your own runs are watched or rerun, and only these get notes.",
         }
         for way, words in ways.items():
             await press(pilot, "T", "escape")

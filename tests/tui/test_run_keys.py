@@ -225,7 +225,7 @@ async def test_a_late_run_of_another_user_is_neither_watched_nor_rerun_and_leads
     [
         (("end", "b", "home", "v"), "This row is not a user's run."),
         (("end", "b", "home", "U"), "This row is not a user's run."),
-        (("f", "w"), "Run 39 is carol's: only your own runs are watched, rerun or annotated."),
+        (("f", "w"), "Run 39 is carol's: only your own runs are watched or rerun, and only these get notes."),
         (("r", "slash", *"zzz", "enter", "v"), "Nothing is selected."),
         (("r", "slash", *"zzz", "enter", "R"), "Nothing is selected."),
         (("A", "1", "D"), "This board is that of a task in the settings: its task.yml has the deadline."),

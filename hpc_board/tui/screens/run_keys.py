@@ -91,7 +91,11 @@ class RunScreen(BoardScreen):
         """Return the reason for which the user may not watch, rerun or annotate a run, empty without one."""
         submitter = run.user if isinstance(run, Run) else run.submitter
         is_own = submitter == self.board.user
-        return "" if is_own else f"Run {run.id} is {submitter}'s: only your own runs are watched, rerun or annotated."
+        return (
+            ""
+            if is_own
+            else f"Run {run.id} is {submitter}'s: only your own runs are watched or rerun, and only these get notes."
+        )
 
     def action_submit(self) -> None:
         """Open the form with the file and the choices of the run, or an empty one without a run."""

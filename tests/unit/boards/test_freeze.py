@@ -193,7 +193,7 @@ def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_pat
     assert call(place, ADMIN, "delete", "course", "--yes").exit_code == 0
     create = ("create", "course", "vectoradd_py", "--dry-run")
     warned = [call(place, ADMIN, *create, *words).stderr for words in ((), ("--anonymous",))]
-    warning = "course: the deleted board was anonymous; without --anonymous, users see its names.\n"
+    warning = "course: the deleted board was anonymous; without --anonymous, users will see each other's names.\n"
     assert [warning in text for text in warned] == [True, False]
 
 
