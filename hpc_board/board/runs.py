@@ -114,7 +114,8 @@ class Runs:
     def cancel_each(self, runs: Sequence[int]) -> tuple[Cancellation, ...]:
         """Request the cancellation of runs, and return the answers in the order of the runs.
 
-        A user may cancel the own runs, those that the user sent again, and those that this account sends. Each cluster's scheduler is asked once for all of its runs.
+        A user may cancel the own runs, those that the user sent again, and those that this account sends. Each
+        cluster's scheduler is asked once for all of its runs.
 
         Raises:
             Refused: another process serves the board.
