@@ -279,6 +279,8 @@ async def test_the_palette_names_the_gpu_to_hold_and_releases_held_ones_from_eve
         assert {"Hold A100", "Release H100"} <= {*names}
         names = await lines_of_palette(pilot, "escape", "up")
         assert names.count("Release H100") == 1
+        assert "Hold A100" in await lines_of_palette(pilot, "escape", "down", "U")
+        await press(pilot, "escape", "escape", "up")
         names = await lines_of_palette(pilot, "escape", "escape")
         assert "Hold H100" not in names
         await press(pilot, *"release")

@@ -98,7 +98,7 @@ class FeedScreen(RunScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"scope": "All tasks" if self._only else "This task"}
+        return {**super().key_labels, "scope": "All tasks" if self._only else "This task"}
 
     def action_scope(self) -> None:
         if self._only is not None:

@@ -116,7 +116,7 @@ class UserScreen(RunScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"scope": "Entrants" if self._by is By.ACCOUNT else "User"}
+        return {**super().key_labels, "scope": "Entrants" if self._by is By.ACCOUNT else "User"}
 
     def action_scope(self) -> None:
         self._by = By.ENTRANT if self._by is By.ACCOUNT else By.ACCOUNT
