@@ -662,16 +662,16 @@ async def test_a_long_log_of_a_run_that_has_ended_is_read_from_its_top(
         assert "line 0" in text_of(pilot.app)
 
 
-async def test_list_and_report_count_the_age_of_a_run_from_the_end_of_its_job() -> None:
+async def test_a_list_counts_the_age_of_a_run_from_its_submission_and_a_report_from_the_end_of_its_job() -> None:
     ended = replace(RUNS[2], status=replace(RUNS[2].status, at=NOW))
     async with app_on(FakeBoard(runs=[ended])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
         row = next(line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["39"])
-        assert row.endswith("11 min")
+        assert row.endswith("12 min")
         assert "pass 11 min ago" in text_of(pilot.app)
         await press(pilot, "enter")
-        assert "pass 11 min ago" in text_of(pilot.app)
+        assert "pass 12.3 µs 11 min ago" in text_of(pilot.app)
 
 
 async def test_the_end_of_a_run_is_not_told_over_its_own_report() -> None:

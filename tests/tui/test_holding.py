@@ -283,7 +283,7 @@ async def test_the_palette_names_the_gpu_to_hold_and_releases_held_ones_from_eve
         await press(pilot, "escape", "escape", "up")
         names = await lines_of_palette(pilot, "escape", "escape")
         assert "Hold H100" not in names
-        await press(pilot, *"release")
+        await press(pilot, *"release", "space", *"h100")
         await until(pilot, lambda: pilot.app.screen.query_one(OptionList).option_count == 1)
         await press(pilot, "enter")
         await until(pilot, lambda: "Release H100?" in text_of(pilot.app))
