@@ -27,6 +27,8 @@ _ROWS_MIN, _ROWS_MAX = 5, 40
 _BESIDE_PLOT = 8
 """The lines of the report that are neither the plot's nor those of the cases."""
 
+_WITHOUT_POINTS = "The task states only bytes or only operations: the shares are of that peak alone, and have no plot."
+
 _LEAST, _MOST = 1e-6, 1e60
 """Bounds of operations per byte and per second that all tasks and devices are within."""
 
@@ -84,7 +86,7 @@ def roofline_report(result: Result, best: LeaderRun | None, width: int, height: 
         (Column("CASE", flexible=True), lambda row: row[1]),
     )
     plot = roofline_plot(cases, peak, best)
-    drawn = [text_plot(plot, width, rows)] if plot else []
+    drawn = [text_plot(plot, width, rows)] if plot else [Paragraph(_WITHOUT_POINTS)]
     return Paragraph(f"{device}: {rates}"), *drawn, shares
 
 

@@ -6,8 +6,9 @@ from hpc_board.domain.comparison import LeaderRun
 from hpc_board.errors import Refused
 from hpc_board.model.peaks import Peak, Work
 from hpc_board.model.result import Case, Result
+from hpc_board.report.plain import plain
 from hpc_board.report.plots import text_plot
-from hpc_board.report.rooflines import BEST, OWN, REFERENCE, Measured, measured, roofline_plot
+from hpc_board.report.rooflines import BEST, OWN, REFERENCE, Measured, measured, roofline_plot, roofline_report
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import FakeBoard
 from tests.values import replace
@@ -82,6 +83,11 @@ def test_a_plot_fits_its_size(width: int, height: int) -> None:
 
 def test_a_case_without_operations_has_no_point() -> None:
     assert roofline_plot([case(0.0, own=2e6)], PEAK, None) is None
+    told = Roofed().result(39)
+    assert told is not None
+    moving = [replace(each, work=Work(1e9, 0.0)) if each.work else each for each in told.cases]
+    found = plain(roofline_report(replace(told, cases=tuple(moving)), None, 80, 30))
+    assert "The task states only bytes or only operations" in found
 
 
 @pytest.mark.parametrize(
