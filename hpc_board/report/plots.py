@@ -23,6 +23,7 @@ FILLED, HOLLOW = "●", "○"
 LOG_SCALE = "log scale"
 """The text beside the corner of the axes if the upright one is logarithmic."""
 
+_LEAST_RANGE = 1.2
 _ENDS_SHARE = 0.12
 """The share of a scale at either end without ticks but the end's own."""
 
@@ -73,7 +74,13 @@ class Axis(msgspec.Struct, frozen=True):
 
     @classmethod
     def rounded(cls, low: float, high: float, text: Callable[[float], str]) -> "Axis":
-        """Return a logarithmic scale with ticks at its ends and at round values between, each with another text."""
+        """Return a logarithmic scale with ticks at its ends and at round values between, each with another text.
+
+        The ends are at least a fifth apart: a change of one percent is no cliff.
+        """
+        if low < high < _LEAST_RANGE * low:
+            wider = math.sqrt(_LEAST_RANGE * low / high)
+            low, high = low / wider, high * wider
         scale = cls(low, high, (), is_log=True)
         between = [each for each in _round_values(low, high) if _ENDS_SHARE < scale.share(each) < 1 - _ENDS_SHARE]
         ticks = {text(value): value for value in (high, *reversed(between), low)}
