@@ -215,7 +215,10 @@ def test_two_calls_say_nothing() -> None:
 def test_a_large_scatter_is_told_as_a_range() -> None:
     found = difference(steady(10 * MS, 12 * MS, 11 * MS), steady(1 * MS, 1.2 * MS, 1.1 * MS))
     assert re.fullmatch(r"10\.0x faster \([\d.]+x to [\d.]+x\)", found.text)
-    assert difference(steady(10 * MS, 90 * MS), steady(5 * MS, 40 * MS)).text == "within noise (2.22x faster, error of 10x or more)"
+    assert (
+        difference(steady(10 * MS, 90 * MS), steady(5 * MS, 40 * MS)).text
+        == "within noise (2.22x faster, error of 10x or more)"
+    )
 
 
 @pytest.mark.parametrize(
