@@ -33,17 +33,23 @@ RANKED_AS = "COALESCE((SELECT teams.team FROM teams WHERE teams.user = {0} AND t
 MEMBERS = "SELECT {0} UNION ALL SELECT teams.user FROM teams WHERE teams.task = {1} AND teams.team = {0}"
 """The users who rank under a name on the boards of a task: that user, or the members of that team."""
 
-# By the score alone: the members of a team change, and are withheld from readers.
-_RUN_OF_SCORE = """
-(SELECT MIN(run) FROM scores AS earlier
-  WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-    AND earlier.score_s = {0} AND earlier.run <> feed.run)
-"""
+# Of another user with this score if need be: the members of a team change.
+_RUN_OF_SCORE = f"""
+COALESCE(
+  (SELECT MIN(run) FROM scores AS earlier
+    WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
+      AND earlier.score_s = {{score}} AND earlier.run <> feed.run
+      AND earlier.user IN ({MEMBERS.format("{user}", "feed.task")})),
+  (SELECT MIN(run) FROM scores AS earlier
+    WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
+      AND earlier.score_s = {{score}} AND earlier.run <> feed.run))
+"""  # noqa: S608 - our names
 
-FORMER_RUN = _RUN_OF_SCORE.format("feed.former_s")
+FORMER_RUN = _RUN_OF_SCORE.format(score="feed.former_s", user="feed.user")
 """The run with the score that an entry of the feed improved, if it still counts."""
 
-BEATEN_RUN = _RUN_OF_SCORE.format("json_extract(feed.news, '$.beaten.score_s')")
+_BEATEN = "json_extract(feed.news, '$.beaten.{0}')"
+BEATEN_RUN = _RUN_OF_SCORE.format(score=_BEATEN.format("score_s"), user=_BEATEN.format("user"))
 """The run with the score that an entry of the feed passed, if it still counts."""
 
 _ENTER = """

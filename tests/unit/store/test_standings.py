@@ -160,6 +160,15 @@ def test_a_placing_says_what_a_run_means(store: Store) -> None:
     assert store.standings.placing(store.runs.get(practice.id)) is None
 
 
+def test_the_former_run_of_a_user_is_none_of_another_with_the_same_score(store: Store) -> None:
+    passed(store, "bob", 2.0)
+    former = passed(store, "ada", 2.0)
+    best = passed(store, "ada", 1.0)
+    found = store.standings.placing(store.runs.get(best.id))
+    assert found is not None
+    assert found.former_run == former.id
+
+
 def test_the_versions_of_a_task_have_dates_and_entries(store: Store) -> None:
     changed = Task(TASK.name, TASK.language, TASK.description, TASK.files, config={"main": "other.py"})
     passed(store, "ada", 1.0)
