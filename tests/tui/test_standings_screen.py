@@ -144,7 +144,12 @@ async def test_a_filter_finds_rows_beyond_those_read_and_esc_leaves_the_selected
     board = long_board()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "slash", *"USER99")
+        await press(pilot, "end", "b", "slash", *"USER")
+        assert "H100 999 of 1,000 · filter: USER" in text_of(pilot.app)
+        assert pane(pilot.app.screen).grid.row_count <= 80
+        await press(pilot, "enter", "end")
+        assert line(pilot.app, "user999 ").split()[0] == "1000"
+        await press(pilot, "slash", *"USER99")
         assert "H100 11 of 1,000 · filter: USER99" in text_of(pilot.app)
         assert "You are 701 of 1,000 on H100" in text_of(pilot.app)
         await press(pilot, "enter", "down", "down")

@@ -292,15 +292,19 @@ class StandingsScreen(RunScreen):
                 (top,) = board.standings.pages(task, [gpu], rows=rows, limit=1)
                 first = max(0, top.total - span.limit)
             (found,) = board.standings.pages(task, [gpu], rows=rows, limit=limit, offset=first)
-            items = tuple(row for row in found.rows if _matches(row, words))
+            items, total, below = found.rows, found.total, first + len(found.rows) < found.total
+            if words:
+                matches = tuple(row for row in found.rows if _matches(row, words))
+                total = len(matches)
+                first = max(0, total - span.limit) if span.at_end else span.offset
+                items, below = matches[first : first + span.limit], first + span.limit < total
             # Only a short board has room for its plot, for which all of its runs are read.
             is_whole = len(found.rows) == found.total <= span.limit
             records = board.standings.records(task, gpu) if has_plot and is_whole and (items or not words) else ()
             # Among users, the best late run of each is a mark.
             uncounted = board.standings.uncounted(task, gpu)
             about = found, tuple(run for run in uncounted if own or run.remarks.removal), records, own
-            below = first + len(found.rows) < found.total
-            return Part(first, items, below, len(items) if words else found.total, about)
+            return Part(first, items, below, total, about)
 
         return page
 

@@ -63,7 +63,7 @@ class BoardPane(ListPane[Standing]):
         super().__init__(kind, pages, id=id, grid_id=f"{id}-rows")
         self.gpu = gpu
         self.page: Page | None = None
-        """The last page read; its rows are the visible ones, or with a filter all."""
+        """The last page read; its rows are those around the visible ones, or with a filter all."""
         self._user = user
         self._now = now
         self._uncounted: tuple[Run, ...] = ()
