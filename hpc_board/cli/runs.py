@@ -47,7 +47,7 @@ from hpc_board.domain.origin import tags_of
 from hpc_board.domain.run import Run, RunState, WholeRun
 from hpc_board.domain.run_files import RunFile
 from hpc_board.domain.run_order import RunOrder, SortColumn
-from hpc_board.errors import BoardError, Refused
+from hpc_board.errors import BoardError
 from hpc_board.files import write_file
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
@@ -281,13 +281,9 @@ def _print_logs(board: Board, run: Run) -> None:
     elif logs:
         remark(f"--- {logs[0].title} ---")
         click.echo(logs[0].text, nl=False)
-    elif run.user != board.user and not board.leaderboards.manages(run.task):
-        raise Refused(
-            f"only {run.user}, the board's creator and admins may read the output of run {run.id}.",
-            hint="`hpc-board runs` lists your runs.",
-        )
     else:
-        remark(nothing_printed(run))
+        may_read = run.user == board.user or board.leaderboards.manages(run.task)
+        remark(nothing_printed(run, may_read=may_read))
 
 
 @command("hpc-board watch 12", "hpc-board watch 12 13 14", "hpc-board watch 12 13 --timeout 600 --json=lines")

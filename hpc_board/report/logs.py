@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from hpc_board.domain.run import Run
+from hpc_board.errors import Refused
 from hpc_board.model.kernels import LIBRARY, PERF_ROW
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.result import Result
@@ -85,8 +86,17 @@ def run_logs(result: Result | None, log: str) -> tuple[Log, ...]:
     return tuple(Log(title, text) for title, text in texts if text.strip())
 
 
-def nothing_printed(run: Run) -> str:
-    """Return the sentence for a run without output."""
+def nothing_printed(run: Run, *, may_read: bool = True) -> str:
+    """Return the sentence for a run without output.
+
+    Raises:
+        Refused: the user may not read it.
+    """
+    if not may_read:
+        raise Refused(
+            f"only {run.user}, the board's creator and admins may read the output of run {run.id}.",
+            hint="`hpc-board runs` lists your runs.",
+        )
     return f"Run {run.id} has no output{'' if run.state.ended else ' yet'}: {state_text(run.state)}."
 
 

@@ -106,6 +106,9 @@ def test_a_wrong_run_leads_to_its_report_and_then_to_a_corrected_one(board: Reco
     assert report.next == "submit a corrected one"
     board.add(result=result_of(Verdict.PASS), mode=Mode.TEST)
     assert answer(board, "report", run=2, part="output").text == "Run 2 has no output: finished."
+    board.add(result=result_of(Verdict.PASS), mode=Mode.TEST, user="bob")
+    refused = called(Board(board.board.settings, user="mallory"), "report", {"run": 3, "part": "output"})
+    assert (refused.failed, "may read the output of run 3" in refused.text) == (True, True)
     assert answer(board, "report", run=1, part="code").text == KERNEL
 
 
