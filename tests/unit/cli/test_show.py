@@ -564,7 +564,10 @@ def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
     passed(board, "bob", 1e-6)
     shown = lines(call(board, "feed"))
     assert [line.split(" ", 2)[2] for line in shown] == [
-        "bob took first place on vectoradd_py, CPU: 1.00 µs (was ada, 2.00 µs: within noise (2.00x faster, 0.25x to 15.7x))",
+        (
+            "bob took first place on vectoradd_py, CPU: 1.00 µs "
+            "(was ada, 2.00 µs: within noise (2.00x faster, 0.25x to 15.7x))"
+        ),
         "ada is the first on vectoradd_py, CPU: 2.00 µs",
     ]
     newest = read(board, "feed", "vectoradd_py", "--gpu", "cpu", "--limit", "1")
