@@ -271,8 +271,8 @@ class Board:
 
     Every method raises a BoardError for problems that a user can solve, with `message`, `hint` and `exit_code`. A board
     may be used by several threads. A run is given as a `Run` or by its number, and several as one or a list of these.
-    Each call opens the database or the
-    connection to the service anew; `with Board() as board:` keeps it open until the end of the block.
+    Each call opens the database or the connection to the service anew; `with Board() as board:` keeps it open until the
+    end of the block.
     """
 
     def __init__(self, config: str | os.PathLike[str] | None = None) -> None:

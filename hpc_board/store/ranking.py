@@ -34,16 +34,12 @@ MEMBERS = "SELECT {0} UNION ALL SELECT teams.user FROM teams WHERE teams.task = 
 """The users who rank under a name on the boards of a task: that user, or the members of that team."""
 
 # Of another user with this score if need be: the members of a team change.
-_RUN_OF_SCORE = f"""
-COALESCE(
-  (SELECT MIN(run) FROM scores AS earlier
-    WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-      AND earlier.score_s = {{score}} AND earlier.run <> feed.run
-      AND earlier.user IN ({MEMBERS.format("{user}", "feed.task")})),
-  (SELECT MIN(run) FROM scores AS earlier
-    WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-      AND earlier.score_s = {{score}} AND earlier.run <> feed.run))
-"""  # noqa: S608 - our names
+_OF_SCORE = """
+SELECT MIN(run) FROM scores AS earlier
+ WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
+   AND earlier.score_s = {score} AND earlier.run <> feed.run
+"""
+_RUN_OF_SCORE = f"COALESCE(({_OF_SCORE} AND earlier.user IN ({MEMBERS.format('{user}', 'feed.task')})), ({_OF_SCORE}))"
 
 FORMER_RUN = _RUN_OF_SCORE.format(score="feed.former_s", user="feed.user")
 """The run with the score that an entry of the feed improved, if it still counts."""

@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType, TracebackType
 from typing import Any, Protocol, cast
@@ -361,7 +361,7 @@ class _Judge:
     def _generate(self, frame: Frame) -> Frame:
         step = "the task cannot generate the inputs: generate_input fails"
         try:
-            with _filled_memory() if frame.get("filled") else nullcontext():
+            with _filled_memory(wanted=frame.get("filled", False)):
                 arguments, data = self._input(frame["case"], frame["seed"])
             shown, rest = data, frame["group"].endswith(REST)
             if frame["fixed"] is not None:
@@ -724,9 +724,9 @@ def _seed_everything(seed: int) -> None:
 
 
 @contextmanager
-def _filled_memory() -> Iterator[None]:
+def _filled_memory(*, wanted: bool) -> Iterator[None]:
     """Have PyTorch fill uninitialized tensors with NaN, or the largest integer, so that they are equal in each call."""
-    torch = sys.modules.get("torch")
+    torch = sys.modules.get("torch") if wanted else None
     if torch is not None:
         # torch.use_deterministic_algorithms does the same, and loads the compiler of PyTorch first.
         torch.set_deterministic_debug_mode("warn")
