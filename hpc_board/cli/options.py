@@ -314,6 +314,18 @@ def _held(board: "Board") -> list[str]:
     return [*(str(each.id) for each in live), *dict.fromkeys(each.gpu for each in live)]
 
 
+def other_run_numbers(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a run to compare with the parameter `one`: of the same task."""
+    one = ctx.params.get("one")
+
+    def others(board: "Board") -> Iterable[str]:
+        runs = _runs(board)
+        task = next((run.task for run in runs if run.id == one), None)
+        return (str(run.id) for run in runs if run.id != one and task in {None, run.task})
+
+    return _of_board(others)(ctx, parameter, incomplete)
+
+
 task_names = _of_board(lambda board: (task.name for task in board.tasks.catalog().tasks))
 created_names = _of_board(lambda board: (each.name for each in board.leaderboards.list()))
 gpu_names = _of_board(lambda board: (gpu.name for gpu in board.gpus.all()))

@@ -20,6 +20,7 @@ from hpc_board.cli.options import (
     gpu_names,
     gpus_option,
     limit_option,
+    other_run_numbers,
     plot_option,
     run_numbers,
     task_names,
@@ -451,7 +452,7 @@ def feed(
     "hpc-board compare 12 15 --plot cases.svg",
 )
 @click.argument("one", metavar="ID", type=NUMBER, shell_complete=run_numbers)
-@click.argument("other", metavar="OTHER", type=NUMBER, shell_complete=run_numbers)
+@click.argument("other", metavar="OTHER", type=NUMBER, shell_complete=other_run_numbers)
 @gpus_option("Only on this GPU; may be repeated. Default: that of both runs, or all common GPUs.")
 @click.option("--diff", is_flag=True, help="Also print the unified diff of the files, also if they have no times.")
 @plot_option

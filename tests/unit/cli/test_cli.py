@@ -145,31 +145,32 @@ def test_completion_of_a_shell_that_is_not_known_says_which_are() -> None:
     assert "bash, zsh, fish" in done.stderr
 
 
-def test_task_and_gpu_names_are_completed(board: Recorded) -> None:
-    environ = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
-    program = [sys.executable, "-c", "from hpc_board.cli.main import main; main()"]
-    for words, expected in (("hpc-board show vec", "vectoradd_py"), ("hpc-board show-personal na", "narrow")):
-        done = subprocess.run(
-            program,
-            env=board.environ(COMP_WORDS=words, **environ),
-            cwd=board.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert expected in done.stdout
-    environ |= {"COMP_CWORD": "4"}
+def completed(board: Recorded, words: str) -> str:
+    """Return what a shell offers for the last of these words."""
+    place = str(len(words.split(" ")) - 1)
     done = subprocess.run(
-        program,
-        env=board.environ(COMP_WORDS="hpc-board submit kernel.py --gpu h", **environ),
+        [sys.executable, "-c", "from hpc_board.cli.main import main; main()"],
+        env=board.environ(_HPC_BOARD_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=place),
         cwd=board.folder,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert "H100" in done.stdout
+    return done.stdout
+
+
+def test_task_and_gpu_names_are_completed(board: Recorded) -> None:
+    assert "vectoradd_py" in completed(board, "hpc-board show vec")
+    assert "narrow" in completed(board, "hpc-board show-personal na")
+    assert "H100" in completed(board, "hpc-board submit kernel.py --gpu h")
+
+
+def test_a_run_is_compared_with_others_of_its_task(board: Recorded) -> None:
+    first, second = board.add(), board.add()
+    elsewhere = board.add(task="narrow")
+    assert completed(board, f"hpc-board compare {first.id} ").split() == [f"plain,{second.id}"]
+    assert f"plain,{elsewhere.id}" in completed(board, "hpc-board compare ")
 
 
 # Tasks and GPUs
