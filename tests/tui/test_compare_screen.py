@@ -106,8 +106,31 @@ async def test_the_older_run_is_on_the_left_whatever_the_order_of_the_marks(keys
         assert "1.25x slower (±" in text
         lines = [line.strip() for line in text.splitlines()]
         assert lines.index("+++ run-39/kernel39.py") == lines.index("--- run-34/kernel34.py") + 1
-        assert "+    return a + b" in lines
-        assert "@@ -3,4 +3,4 @@" in lines
+        assert lines[lines.index("+++ run-39/kernel39.py") + 1].split(maxsplit=1) == ["1", "import torch"]
+        assert "6 +    return a + b" in lines
+
+
+class Reworded(Timed):
+    """Has files that differ in one number."""
+
+    def code(self, run: int) -> tuple[str, bytes]:
+        return f"kernel{run}.py", f"def custom_kernel(data):\n    return (data[0] + {run}) * 2\n".encode()
+
+
+async def test_changed_lines_have_grounds_with_other_ones_below_changed_words() -> None:
+    async with app_on(Reworded()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "m", "home", "m")
+        view = pilot.app.screen.query_one(SourceView)
+        styles = {
+            (line[:1], segment.text.strip()): segment.style
+            for row, line in enumerate(view.view.lines)
+            for segment in view.view.render_line(row)
+            if segment.style is not None
+        }
+        same = styles["-", "return"], styles["+", "return"], styles[" ", "def"]
+        assert same[0].color == same[1].color == same[2].color
+        assert len({style.bgcolor for style in (*same, styles["-", "34"], styles["+", "39"])}) == 5
 
 
 async def test_a_diff_is_coloured_searched_and_copied_without_its_control_characters() -> None:
@@ -122,7 +145,7 @@ async def test_a_diff_is_coloured_searched_and_copied_without_its_control_charac
             for segment in view.view.render_line(row)
             if segment.text.strip() and segment.style is not None
         }
-        assert len({colours[sign] for sign in ("+", "-", "@", " ")}) == 4
+        assert colours["+"] != colours["-"]
         await press(pilot, "slash", *"torch.add", "enter")
         assert "/torch.add: 1 of 1" in text_of(pilot.app)
         await press(pilot, "y")
@@ -140,17 +163,28 @@ async def test_the_keys_of_a_run_act_on_the_newer_one() -> None:
         assert "File of run 39" in text_of(pilot.app)
 
 
-async def test_a_huge_screen_has_bars_of_the_times_beside_all_lines_of_files_that_fit() -> None:
-    async with app_on(Timed()).run_test(size=(120, 40)) as pilot:
+class Headed(Timed):
+    """Has files with a long header."""
+
+    def code(self, run: int) -> tuple[str, bytes]:
+        name, data = super().code(run)
+        return name, b"".join(b"# told %d\n" % number for number in range(20)) + data
+
+
+async def test_long_equal_parts_are_folded_but_for_those_that_a_huge_screen_has_room_for() -> None:
+    async with app_on(Headed()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "u", "m", "home", "m")
-        assert "@@ -1,6 +1,6 @@" not in text_of(pilot.app)
+        lines = [line.strip() for line in text_of(pilot.app).splitlines()]
+        fold = lines.index("… 22 equal lines")
+        assert lines[fold + 1].split() == ["23"]
+        assert "26 +    return a + b" in lines
         await pilot.resize_terminal(200, 60)
         await settled(pilot)
         text = text_of(pilot.app)
         assert "1024  kernel34.py  9.60 µs  █" in text
-        assert "@@ -1,6 +1,6 @@" in text
-        assert " import torch" in text
+        assert "equal lines" not in text
+        assert " # told 0" in text
 
 
 class Disturbed(Timed):

@@ -23,9 +23,6 @@ from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
-_BESIDE_LINES = 4
-"""The lines of a screen that are not of the diff."""
-
 _EDGES = 2
 """The lines of a panel's edges."""
 
@@ -38,7 +35,7 @@ class CompareScreen(RunScreen):
     HELP: ClassVar[str] = (
         "Compares the newer run with the older one, in whatever order they were marked. ± is half the width of "
         "the 95 % confidence interval; if the interval includes 1x, the difference is within noise. Tab moves between "
-        "the times and the unified diff of the files. The keys of a run act on the newer one."
+        "the times and the diff of the files; long equal parts are folded. The keys of a run act on the newer one."
     )
 
     times = getters.query_one("#times", Blocks)
@@ -50,8 +47,6 @@ class CompareScreen(RunScreen):
     def __init__(self, board: Board, now: Clock, target: targets.Compare) -> None:
         super().__init__(board, now, target)
         self._older, self._newer = sorted((target.first, target.second))
-        self._room: int | None = None
-        """The lines for the difference of the files, once it has been asked for."""
 
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
@@ -65,7 +60,9 @@ class CompareScreen(RunScreen):
         # A short terminal has no room for both.
         (self.times if self.has_class("-short") else self.code.view).focus()
         self.ask("compare", lambda: self.board.submissions.compare(self._older, self._newer), self._show_times)
-        self._ask_code()
+        self.ask(
+            "code", partial(code_diff, self.board.submissions, self._older, self._newer, LINES_MAX), self._show_code
+        )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "search":
@@ -87,22 +84,6 @@ class CompareScreen(RunScreen):
         reports = (comparison_report(each.runs, each.results, each.comparison) for each in found)
         self.times.show([block for report in reports for block in report])
 
-    def _ask_code(self) -> None:
-        """Ask for the difference of both files, unless it is that of the same room."""
-        room = self.size.height - _BESIDE_LINES if self.has_class("-huge") else 0
-        if room != self._room:
-            self._room = room
-            self.ask("code", partial(self._diff, room), self._show_code)
-
-    def _diff(self, room: int) -> CodeDiff:
-        """Return the difference of both files, with all of their lines if `room` lines are enough for that."""
-        found = code_diff(self.board.submissions, self._older, self._newer)
-        if found.text and len(found.text.splitlines()) < room:
-            whole = code_diff(self.board.submissions, self._older, self._newer, LINES_MAX)
-            if whole.text and len(whole.text.splitlines()) <= room:
-                return whole
-        return found
-
     def _show_code(self, found: CodeDiff) -> None:
         if not found.text:
             self.code.say(found.remark)
@@ -113,8 +94,6 @@ class CompareScreen(RunScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
-        if self._room is not None:
-            self._ask_code()
         self.call_after_refresh(self._share_height)
 
     def _share_height(self) -> None:

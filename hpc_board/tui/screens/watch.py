@@ -16,7 +16,7 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.board.code_diff import code_diff
+from hpc_board.board.code_diff import LINES_MAX, code_diff
 from hpc_board.domain.budget import default_budget
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import parsed
@@ -348,8 +348,9 @@ class WatchScreen(RunScreen):
         """Return the diff to the file of an earlier save, or the first file."""
         if not earlier:
             return source_of(self.board, run.id)
-        found = code_diff(self.board.submissions, earlier[0], run.id)
-        return SourceText(found.text or found.remark, "change.diff", f"Run {run.id}: changes since the previous save")
+        found = code_diff(self.board.submissions, earlier[0], run.id, LINES_MAX)
+        name = "change.diff" if found.text else ""
+        return SourceText(found.text or found.remark, name, f"Run {run.id}: changes since the previous save")
 
     def _show_watched(self) -> None:
         watched = self._watched

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from rich.cells import cell_len
@@ -12,6 +12,7 @@ from rich.text import Text
 from textual import getters, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.strip import Strip
@@ -22,8 +23,11 @@ from hpc_board.board import Board
 from hpc_board.model.text import printable
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.blocks import TONES, entitle
+from hpc_board.tui.widgets.blocks import entitle
 from hpc_board.tui.widgets.filter_line import FilterLine
+
+if TYPE_CHECKING:
+    from hpc_board.board.code_diff import DiffRow
 
 _MATCHES_MAX = 10_000
 _FOUND = Style(reverse=True)
@@ -266,7 +270,13 @@ _CHARACTERS_MAX = 100_000
 """The longest text to highlight in reasonable time; longer ones are cut."""
 
 _DIFF = "diff"
-"""The extension of a unified diff, whose lines have no numbers."""
+"""The extension of a unified diff with all equal lines, which are folded where they have no room."""
+
+_CHANGES = {"-": Tone.BAD, "+": Tone.GOOD}
+"""The tones of changed lines by their signs."""
+
+_GROUND, _WORD_GROUND = 0.16, 0.36
+"""The shares of a tone in the ground of a changed line, and of its changed words."""
 
 _COMMENTS = "Token.Comment", "Token.Literal.String.Doc"
 """Pygments' kinds of text that is no code; it has preprocessor lines among them."""
@@ -302,13 +312,14 @@ class _CodeView(LogView):
         if number >= len(self.coloured):
             return Strip.blank(width, self.rich_style)
         line = self.coloured[number].copy()
-        line.stylize_before(self.rich_style)
+        base = self.rich_style if isinstance(line.style, str) else self.rich_style + line.style
+        line.stylize_before(base)
         if self.text_selection is not None and (span := self.text_selection.get_span(number)) is not None:
             begin, end = span
             # The style has one colour for text and ground.
             ground = self.screen.get_component_rich_style("screen--selection").bgcolor
             line.stylize(Style(bgcolor=ground), begin, len(line) if end == -1 else end)
-        strip = Strip(line.render(self.app.console)).crop_extend(left, left + width, self.rich_style)
+        strip = Strip(line.render(self.app.console)).crop_extend(left, left + width, base)
         return strip.apply_offsets(left, number)
 
 
@@ -321,19 +332,19 @@ class _LineNumbers(Widget, can_focus=False):
         super().__init__(classes="line-numbers")
         self._lines = lines
         self.first = 0
-        self.count = 0
+        self.numbers: Sequence[int] = ()
 
-    def show(self, first: int, count: int) -> None:
-        """Show the numbers from the line with the index `first` on, of `count` lines."""
-        if count != self.count:
-            self.styles.width = len(str(count)) + 1
-        self.first, self.count = first, count
+    def show(self, first: int, numbers: Sequence[int]) -> None:
+        """Show the numbers from the line with the index `first` on; a line with the number 0 has none."""
+        if numbers != self.numbers:
+            self.styles.width = len(str(max(numbers, default=0))) + 1
+        self.first, self.numbers = first, numbers
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        number = self.first + y + 1
-        is_shown = number <= self.count and y < self._lines.scrollable_content_region.height
-        words = f"{number if is_shown else '':>{self.size.width - 1}} "
+        index = self.first + y
+        is_shown = index < len(self.numbers) and y < self._lines.scrollable_content_region.height
+        words = f"{(is_shown and self.numbers[index]) or '':>{self.size.width - 1}} "
         muted = self.app.console.get_style(Tone.MUTED.value)
         return Strip([Segment(words, self.rich_style + muted)]).adjust_cell_length(self.size.width, self.rich_style)
 
@@ -348,8 +359,11 @@ class SourceView(TextPane):
 
     def __init__(self, title: str = "", *, view: str, id: str | None = None, framed: bool = True) -> None:
         super().__init__(title, view=view, id=id, framed=framed)
-        self._ending = ""
-        self._marked: frozenset[str] = frozenset()
+        self._shown: tuple[str, str, frozenset[str]] | None = None
+        """The text that is shown, the extension of its name, and its marked lines."""
+        self._rows: Sequence[DiffRow] = ()
+        """All lines of a diff; empty for another file."""
+        self._rows_in_sight: Sequence[DiffRow] = ()
 
     def compose_view(self) -> ComposeResult:
         lines = _CodeView(id=self.view_id)
@@ -362,47 +376,68 @@ class SourceView(TextPane):
         if source.title:
             entitle(self, toned(source.title))
         text, ending = source.text, source.name.rpartition(".")[2]
-        if (text, ending, frozenset(marked)) == (self.text, self._ending, self._marked):
+        if (text, ending, frozenset(marked)) == self._shown:
             return
-        self._ending, self._marked = ending, frozenset(marked)
-        shown = "\n".join(line.expandtabs() for line in printable(text, _CHARACTERS_MAX).split("\n"))
+        self._shown = text, ending, frozenset(marked)
+        self.query_one(Horizontal).display = True
+        shown = printable(text, _CHARACTERS_MAX)
         if len(text) > _CHARACTERS_MAX:
             shown += "\n… the rest is not shown"
-        self.query_one(Horizontal).display = True
-        self.numbers.display = ending != _DIFF
-        self.show(shown, nothing="", growing=False)
-        self.copied = text
-        self.redraw()
-        # A batch script's options are comments, and its header is the whole of interest.
-        lines = 0 if ending in (_DIFF, "sh") else _header_lines(shown, _lexer(ending))
+        lines = 0
+        if ending == _DIFF:
+            from hpc_board.board.code_diff import diff_rows
+
+            self._rows = diff_rows("\n".join(line[:1] + line[1:].expandtabs() for line in shown.split("\n")))
+            self._fold()
+        else:
+            self._rows = ()
+            shown = "\n".join(line.expandtabs() for line in shown.split("\n"))
+            self.show(shown, nothing="", growing=False)
+            self.copied = text
+            self.redraw()
+            # A batch script's options are comments, and its header is the whole of interest.
+            lines = 0 if ending == "sh" else _header_lines(shown, _lexer(ending))
         self.view.scroll_to(0, max(0, lines - _HEADER_LINES), animate=False, force=True)
+
+    def on_resize(self) -> None:
+        if self._rows:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Show the lines of a diff, all of them where a huge screen has room for that."""
+        from hpc_board.board.code_diff import folded
+
+        has_room = self.screen.has_class("-huge") and len(self._rows) <= self.size.height
+        self._rows_in_sight = self._rows if has_room else folded(self._rows)
+        self.show("\n".join(row.sign + row.text for row in self._rows_in_sight), nothing="", growing=False)
+        self.copied = self._shown[0] if self._shown else ""
+        self.redraw()
 
     def say(self, words: str) -> None:
         """Show a message in place of a text."""
+        self._shown, self._rows = None, ()
         self.show("", nothing=words, growing=False)
         self.query_one(Horizontal).display = False
 
     def redraw(self) -> None:
         """Redraw the text in the colours of the current theme."""
-        if not self.text:
+        if self._shown is None:
             return
-        view = self.query_one(_CodeView)
-        if self._ending == _DIFF:
-            # The comparisons take a while to load, which the first list need not wait for.
-            from hpc_board.report.comparisons import diff_tone
-
-            lines = [_styled(line, TONES[diff_tone(line)].value) for line in self.text.split("\n")]
+        view, (_, ending, warned) = self.query_one(_CodeView), self._shown
+        if self._rows:
+            lines = _coloured_rows(self._rows, self._rows_in_sight, self.app)
         else:
-            lines = coloured(self.text, _lexer(self._ending), self.app)
+            lines = coloured(self.text, _lexer(ending), self.app)
         warning = f"bold {Tone.WAITING.value}"
-        marked = (_styled(line.plain, warning) if line.plain in self._marked else line for line in lines)
+        marked = (_styled(line.plain, warning) if line.plain in warned else line for line in lines)
         view.coloured = tuple(islice(marked, view.line_count))
         view.refresh()
         self._number()
 
     @on(LogView.Scrolled)
     def _number(self) -> None:
-        self.numbers.show(int(self.view.scroll_offset.y), self.view.line_count)
+        lines = [row.number for row in self._rows_in_sight] if self._rows else range(1, self.view.line_count + 1)
+        self.numbers.show(int(self.view.scroll_offset.y), lines)
 
 
 def _lexer(ending: str) -> str:
@@ -437,6 +472,41 @@ def coloured(code: str, language: str, app: App[object]) -> list[Text]:
     lines = Syntax("", language, theme=code_theme(app)).highlight(code).split("\n", allow_blank=True)
     # The highlighter adds a line at the end.
     return [*map(_without_ground, lines[: code.count("\n") + 1])]
+
+
+def _coloured_rows(rows: "Sequence[DiffRow]", chosen: "Sequence[DiffRow]", app: App[object]) -> list[Text]:
+    """Return the `chosen` rows of a diff in the colours of their language, changed lines and words on other grounds."""
+    language = _lexer(rows[1].text.rpartition(".")[2])
+    drawn: dict[tuple[str, int], Text] = {}
+    for sign in _CHANGES:
+        side = [row for row in rows if row.sign in (" ", sign)]
+        lines = coloured("\n".join(row.text for row in side), language, app)
+        drawn |= {(row.sign, row.number): line for row, line in zip(side, lines, strict=True)}
+    found = []
+    for row in chosen:
+        line = drawn.get((row.sign, row.number), Text(row.text))
+        shown = Text(row.sign, no_wrap=True, end="").append_text(line)
+        if not row.sign:
+            shown.stylize(_CHANGES[row.text[0]].value if row.text[:1] in _CHANGES else Tone.MUTED.value)
+        elif (tone := _CHANGES.get(row.sign)) is not None:
+            ground, of_words = _grounds(tone, app)
+            shown.style = ground
+            # Without a ground, the whole line has the tone.
+            shown.stylize(tone.value, 0, 1 if ground else len(shown))
+            for begin, end in row.changed:
+                shown.stylize(of_words, begin + 1, end + 1)
+        found.append(shown)
+    return found
+
+
+def _grounds(tone: Tone, app: App[object]) -> tuple[Style, Style]:
+    """Return the style of a changed line and that of its changed words; a terminal of few colours has no grounds."""
+    if app.no_color or app.current_theme.ansi:
+        return Style(), Style(underline=True)
+    made = app.get_css_variables()
+    tint = Color.parse(made[tone.value.removeprefix("$")])
+    of_line, of_words = (Color.parse(made["background"]).blend(tint, share) for share in (_GROUND, _WORD_GROUND))
+    return Style(bgcolor=of_line.rich_color), Style(bgcolor=of_words.rich_color)
 
 
 def code_theme(app: App[object]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from hpc_board import scripting
 from hpc_board.board import Board
-from hpc_board.board.code_diff import LINES_MAX, code_diff
+from hpc_board.board.code_diff import LINES_MAX, DiffRow, code_diff, diff_rows, folded, text_diff
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
@@ -116,3 +116,31 @@ def test_large_files_are_compared_up_to_a_line(board: Recorded) -> None:
     told = call(board, "compare", "1", "2", "--diff", "--json")
     assert json.loads(told.stdout)["diff"] == found.text
     assert told.stderr == f"{found.remark}\n"
+
+
+def rows_of(old: str, new: str) -> list[DiffRow]:
+    sides = ("run-1/a.py", old.encode()), ("run-2/a.py", new.encode())
+    return diff_rows(text_diff(*sides, LINES_MAX).text or "")
+
+
+def test_changed_words_are_marked_in_a_line_that_is_still_like_the_former_one() -> None:
+    rows = rows_of("y = torch.stack(x)\nz = 1\n", "y = torch.sum(x)\nif both(y, w): return\n")
+    assert [(row.sign, row.number, [row.text[begin:end] for begin, end in row.changed]) for row in rows[2:]] == [
+        ("-", 1, ["stack"]),
+        ("-", 2, []),
+        ("+", 1, ["sum"]),
+        ("+", 2, []),
+    ]
+
+
+def test_long_equal_parts_are_folded_but_for_the_lines_around_each_change() -> None:
+    lines = [f"line {number}" for number in range(1, 41)]
+    rows = folded(rows_of("\n".join(lines), "\n".join([*lines[:9], "new", *lines[10:19], "new", *lines[20:]])))
+    assert [f"{row.sign}{row.number or row.text}" for row in rows[2:]] == [
+        "… 6 equal lines",
+        *(" 7", " 8", " 9", "-10", "+10", " 11", " 12", " 13"),
+        # Three lines are not worth a fold.
+        *(" 14", " 15", " 16"),
+        *(" 17", " 18", " 19", "-20", "+20", " 21", " 22", " 23"),
+        "… 17 equal lines",
+    ]
