@@ -49,6 +49,7 @@ class Column(msgspec.Struct, frozen=True):
         toned: True if its cells have the tones of their rows.
         stays: True for a number that a front end may not leave out, however narrow the table is.
         wraps: True if its cells go on in further lines instead of being cut.
+        middle: True if its cells are cut in the middle, as names of C++, whose ends differ.
     """
 
     title: str
@@ -60,12 +61,13 @@ class Column(msgspec.Struct, frozen=True):
     toned: bool = False
     stays: bool = False
     wraps: bool = False
+    middle: bool = False
 
 
 class Table(msgspec.Struct, frozen=True):
     """Rows under titled columns; `empty` is the text of a table without rows, `tones` has one for each row.
 
-    Only a table of cases, which a front end may have in another place, has a `title`, and perhaps a `note` below it.
+    It may have a `title` above it, and a `note` below it.
     """
 
     columns: tuple[Column, ...]
@@ -100,7 +102,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Log(msgspec.Struct, frozen=True):
-    """Output of a program, never wrapped. `tones` has parts of the text: begin, end and tone."""
+    """Output of a program, never wrapped. `tones` has parts of the text, in their order: begin, end and tone."""
 
     title: str
     text: str

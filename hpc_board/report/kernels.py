@@ -1,7 +1,7 @@
 """The kernels of a profile as words: a line for each, and a table of two submissions."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -10,14 +10,15 @@ from hpc_board.model.kernels import METRICS, Kernel
 from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Bar, Bars, Block, Column, Paragraph, Table
+from hpc_board.report.blocks import Bar, Bars, Block, Column, Paragraph, Table, table
 from hpc_board.report.formatting import count_text
+from hpc_board.report.plain import cut
 
 if TYPE_CHECKING:
     from hpc_board.report.views.results import KernelView, LoopView
 
 _LINES_MAX = 8
-_BAR_NAME_MAX = 40
+_BAR_NAME_MAX, _NAME_MAX = 40, 60
 
 _NAMES: Mapping[str, str] = {
     "duration_ns": "time of a launch",
@@ -44,7 +45,7 @@ def kernel_lines(kernels: Sequence[Kernel], where: str, *, with_rest: bool = Tru
     for case, found in cases.items():
         shown = found[: max(1, _LINES_MAX // len(cases))]
         place = f"case {case + 1}, " if len(cases) > 1 else ""
-        lines += [f"{place}{one_line(each.name, 100)}: {numbers_text(each)}" for each in shown]
+        lines += [f"{place}{cut(one_line(each.name), _NAME_MAX, middle=True)}: {numbers_text(each)}" for each in shown]
         if all(each.duration_ns is None and each.time_share is not None for each in found):
             if with_rest:
                 others = 1 - math.fsum(each.time_share or 0 for each in shown)
@@ -62,9 +63,39 @@ def kernel_bars(kernels: Sequence[Kernel]) -> Iterator[Bars]:
         for index, each in enumerate(found[: max(1, _LINES_MAX // len(cases))]):
             group = f"case {case + 1}" if len(cases) > 1 and not index else ""
             if share := each.time_share:
-                rows.append(Bar(one_line(each.name, _BAR_NAME_MAX), _text("time_share", share), share, group=group))
+                name = cut(one_line(each.name), _BAR_NAME_MAX, middle=True)
+                rows.append(Bar(name, _text("time_share", share), share, group=group))
     if rows:
         yield Bars("Share of the profiled time", tuple(rows))
+
+
+def kernel_numbers(kernels: Sequence[Kernel]) -> Iterator[Table]:
+    """Yield a table of the longest kernels of each case, if a profiler with counters measured them."""
+    cases = _by_case(kernels)
+    rows = [each for found in cases.values() for each in found[: max(1, _LINES_MAX // len(cases))]]
+    if all(each.dram_share is None and each.registers is None for each in rows):
+        return
+
+    def number(title: str, key: str, leaves: int = 0) -> tuple[Column, Callable[[Kernel], str]]:
+        def cell(kernel: Kernel) -> str:
+            return "" if (value := getattr(kernel, key)) is None else _text(key, value)
+
+        return Column(title, right=True, optional=True, leaves=leaves), cell
+
+    yield table(
+        rows,
+        (Column("Case", right=True), lambda kernel: str(kernel.case + 1)) if len(cases) > 1 else None,
+        (Column("Kernel", flexible=True, middle=True, least=24), lambda kernel: one_line(kernel.name)),
+        number("Time", "duration_ns"),
+        number("DRAM", "dram_share"),
+        number("SM", "sm_share"),
+        number("Tensor", "tensor_share", 3),
+        number("Occupancy", "occupancy"),
+        number("Registers", "registers", 4),
+        number("Static shared", "static_shared_bytes", 1),
+        number("Dynamic shared", "dynamic_shared_bytes", 2),
+        number("Spills", "spills", 5),
+    )
 
 
 def _by_case(kernels: Sequence[Kernel]) -> Mapping[int, Sequence[Kernel]]:

@@ -1,19 +1,19 @@
 """Output of the job and the kernel of a run: shortened for a report, or complete."""
 
 from collections.abc import Iterator
-from itertools import groupby
 
 from hpc_board.domain.run import Run
 from hpc_board.errors import Refused
-from hpc_board.model.kernels import LIBRARY, PERF_ROW
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.result import Result
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Bars, Log
+from hpc_board.report.blocks import Block, Log
 from hpc_board.report.formatting import count_text
-from hpc_board.report.kernels import kernel_bars
+from hpc_board.report.kernels import kernel_bars, kernel_numbers, loop_lines
+from hpc_board.report.profiles import profile_blocks
 from hpc_board.report.run_words import state_text
+from hpc_board.report.tones import diagnostic_tones
 
 _JOB = "job output"
 _TAIL_LINES = 20
@@ -22,41 +22,33 @@ _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
 _TRACEBACK = "\nTraceback (most recent call last):\n"
 
-_FOLDED_BELOW_PERCENT = 2
-
 
 def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
     """Yield the compiler output and the last lines of the kernel's streams, with a pointer to the rest."""
     build = _text(result.build)
     if build.strip():
-        yield Log("compiler", _shortened(build, _all_kept(run), head=_BUILD_HEAD_LINES, tail=_TAIL_LINES))
+        shown = _shortened(build, _all_kept(run), head=_BUILD_HEAD_LINES, tail=_TAIL_LINES)
+        yield Log("compiler", shown, diagnostic_tones(shown))
     for title, printed in (("stdout", result.stdout), ("stderr", result.stderr)):
         text = _text(printed)
         if text.strip():
             yield Log(title, _last_lines(text, run))
 
 
-def profile_log(result: Result) -> Iterator[Bars | Log]:
-    """Yield the bars of the kernels and the whole profile, or the output of the tools of mode sanitize, if any."""
+def profile_log(result: Result, loops_of: str = "") -> Iterator[Block]:
+    """Yield bars and numbers of the kernels, and the profile, or the output of the tools of mode sanitize, if any.
+
+    Before the profile are the loops of the file with the name `loops_of`.
+    """
     text = _text(result.profile)
-    if text.strip():
+    if text.strip() and result.mode == Mode.SANITIZE:
+        yield Log("sanitizer", text)
+    elif text.strip():
         yield from kernel_bars(result.kernels)
-        yield Log("sanitizer", text) if result.mode == Mode.SANITIZE else Log("profile", _folded(text))
-
-
-def _folded(text: str) -> str:
-    """Return a profile in which functions with few samples outside the submission are one line."""
-    lines: list[str] = []
-    for is_small, rows in groupby(text.split("\n"), _is_small):
-        found = list(rows)
-        more = f"    … {count_text(len(found), 'more function')} below {_FOLDED_BELOW_PERCENT} %"
-        lines += [more] if is_small else found
-    return "\n".join(lines)
-
-
-def _is_small(line: str) -> bool:
-    row = PERF_ROW.match(line)
-    return row is not None and row[2] != LIBRARY and float(row[1]) < _FOLDED_BELOW_PERCENT
+        yield from kernel_numbers(result.kernels)
+        if loops_of:
+            yield from loop_lines(result.loops, result.remarks, loops_of)
+        yield from profile_blocks(text)
 
 
 def job_log(run: Run, log: str) -> Iterator[Log]:

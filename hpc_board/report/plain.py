@@ -83,7 +83,8 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
                 yield f"{paint(_padded(name, longest), Tone.QUIET)}{_GAP}{first}".rstrip()
                 yield from (f"{' ' * (longest + len(_GAP))}{line}" for line in others)
         case Log(title, text, tones):
-            yield paint(f"--- {title} ---", Tone.QUIET)
+            if title:
+                yield paint(f"--- {title} ---", Tone.QUIET)
             parts, done = [], 0
             for begin, end, tone in tones:
                 parts += [text[done:begin], paint(text[begin:end], tone)]
@@ -96,7 +97,7 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
 
 def bar_lines(bars: Bars, width: int) -> Iterator[tuple[str, Tone]]:
     """Yield the title and the lines of bars in `width` columns, with their tones."""
-    texts = [(_cut(row.group, _GROUP_MAX), row.name, row.text) for row in bars.rows]
+    texts = [(cut(row.group, _GROUP_MAX), row.name, row.text) for row in bars.rows]
     widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]
     room = width - sum(widths) - 3 * len(_GAP)
     yield bars.title, Tone.STRONG
@@ -141,15 +142,15 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
         return
     if table.title:
         yield paint(table.title, Tone.STRONG)
-    cut = width is not None
+    is_cut = width is not None
     kept, widths = _fit(table, width)
     columns = [table.columns[index] for index in kept]
     if any(column.title for column in columns):
-        yield paint(_row_line([column.title for column in columns], columns, widths, cut=cut), Tone.QUIET)
+        yield paint(_row_line([column.title for column in columns], columns, widths, is_cut=is_cut), Tone.QUIET)
     for row, tone in zip_longest(table.rows, table.tones, fillvalue=Tone.PLAIN):
         shown = [row[index] for index in kept]
-        for line in _row_lines(shown, columns, widths) if cut else [shown]:
-            yield _row_line(line, columns, widths, cut=cut, paint=paint, tone=tone)
+        for line in _row_lines(shown, columns, widths) if is_cut else [shown]:
+            yield _row_line(line, columns, widths, is_cut=is_cut, paint=paint, tone=tone)
     if table.note:
         yield from ("", *(paint(line, Tone.QUIET) for line in _wrapped(table.note, width)))
 
@@ -221,13 +222,13 @@ def _row_line(
     columns: Sequence[Column],
     widths: Sequence[int],
     *,
-    cut: bool,
+    is_cut: bool,
     paint: Callable[[str, Tone], str] = _unpainted,
     tone: Tone = Tone.PLAIN,
 ) -> str:
     parts = []
     for cell, column, width in zip(row, columns, widths, strict=True):
-        shown = _cut(cell, width) if cut else cell
+        shown = cut(cell, width, middle=column.middle) if is_cut else cell
         space = " " * (width - cells(shown))
         painted = paint(shown, tone) if column.toned and tone is not Tone.PLAIN else shown
         parts.append(f"{space}{painted}" if column.right else f"{painted}{space}")
@@ -238,11 +239,13 @@ def _padded(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int, *, middle: bool = False) -> str:
+    """Return the text in at most `width` columns, with "…" for its end or its `middle`."""
     if cells(text) <= width:
         return text
     if text.isascii():
-        return f"{text[: width - 1]}…"
+        end = width // 2 if middle else 0
+        return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
     from rich.cells import set_cell_size
 
     return f"{set_cell_size(text, width - 1).rstrip()}…"

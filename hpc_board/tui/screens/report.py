@@ -22,16 +22,16 @@ from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.errors import Refused
 from hpc_board.model.result import Case
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.blocks import Bars, Facts, Paragraph, Table
+from hpc_board.report.blocks import Bars, Facts, Heading, Paragraph, Table
 from hpc_board.report.formatting import score_text
-from hpc_board.report.kernels import loop_lines
 from hpc_board.report.logs import nothing_printed, profile_log, run_logs
-from hpc_board.report.plain import BARS_FROM, bar_lines
+from hpc_board.report.plain import BARS_FROM, bar_lines, plain
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.run_words import canceller
 from hpc_board.report.runs import origin_facts, run_evidence
 from hpc_board.report.times import processors_of
+from hpc_board.report.tones import profile_tones
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.palette import Tone, toned
@@ -64,7 +64,7 @@ _NEXT_RERUN = "Next: R reruns it."
 _ROOF_SIDES = 6, 6
 """The columns beside and the lines around the contents of the page Roof."""
 
-_PROFILE_CELLS_MIN, _PROFILE_SIDES = 20, 4
+_PROFILE_CELLS_MIN, _PROFILE_SIDES = 20, 5
 """The least cells of a wrapped line, and the cells beside the lines of the page Profile."""
 
 _OVERVIEW_NEXT = "Press 1 for the overview."
@@ -120,7 +120,7 @@ class ReportScreen(RunScreen):
             yield CasesPane(id="cases-pane")
             yield TextPane("Log", view="log", id="printed")
             yield TextPane("Build", view="build-log", id="build")
-            yield TextPane("Profile", view="profile-log", id="profile")
+            yield TextPane("Profile", view="profile-log", id="profile", tones=profile_tones)
             yield Blocks("Evidence", id="evidence")
             yield Blocks("Roof", id="roof")
             yield SourceView("Code", view="submitted-lines", id="submitted")
@@ -253,19 +253,19 @@ class ReportScreen(RunScreen):
             self.blocks.show((first, *rest))
 
     def _show_profile(self) -> None:
-        """Show the profile below loops and bars, its long lines wrapped: they are names of kernels and advice."""
-        if (read := self._read) is not None and read.result is not None:
+        """Show the profile in the width of the screen; the key y copies it with whole names."""
+        if (read := self._read) is not None and (result := read.result) is not None:
             width = max(_PROFILE_CELLS_MIN, self.size.width - _PROFILE_SIDES)
             wrap = partial(textwrap.fill, width=width, subsequent_indent="    ", break_on_hyphens=False)
             lines: list[str] = []
-            result = read.result
-            for block in (*loop_lines(result.loops, result.remarks, read.run.file_name), *profile_log(result)):
+            for block in profile_log(result, read.run.file_name):
                 if isinstance(block, Bars):
-                    lines += [*(line for line, _ in bar_lines(block, width)), ""]
+                    lines += (line for line, _ in bar_lines(block, width))
                 else:
-                    lines += (wrap(line) if len(line) > width else line for line in block.text.split("\n"))
-                    lines += [""] * isinstance(block, Paragraph)
+                    lines += (wrap(line) if len(line) > width else line for line in plain([block], width).splitlines())
+                lines += [""] * (not isinstance(block, Heading))
             self.profile.show("\n".join(lines), nothing="", growing=False)
+            self.profile.copied = result.profile.text
 
     def _show_roof(self) -> None:
         if (read := self._read) is not None and read.result is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from rich.cells import cell_len
+from rich.highlighter import Highlighter
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -21,6 +22,7 @@ from textual.widgets import Log, Static
 
 from hpc_board.board import Board
 from hpc_board.model.text import printable
+from hpc_board.report.tones import ToneFinder, diagnostic_tones
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import entitle
@@ -40,6 +42,17 @@ class Match(msgspec.Struct, frozen=True):
     line: int
     begin: int
     end: int
+
+
+class _Toned(Highlighter):
+    """The tones of the lines of compilers or profilers."""
+
+    def __init__(self, tones: ToneFinder) -> None:
+        self._tones = tones
+
+    def highlight(self, text: Text) -> None:
+        for begin, end, tone in self._tones(text.plain):
+            text.stylize(TONES[tone].value, begin, end)
 
 
 class LogView(Log):
@@ -65,6 +78,10 @@ class LogView(Log):
     current: int = -1
     _lines_with: Mapping[int, Sequence[tuple[int, Match]]] = {}
     """The matches of each line, with their indexes."""
+
+    def __init__(self, tones: ToneFinder = diagnostic_tones, *, id: str | None = None) -> None:
+        super().__init__(id=id, highlight=True)
+        self.highlighter = _Toned(tones)
 
     def plain_line(self, y: int) -> Strip:
         """Return a line without its matches."""
@@ -108,7 +125,7 @@ class LogView(Log):
 class TextPane(Vertical):
     """A text that is not wrapped, with a search field and a status line; `view` is the id of its lines.
 
-    `copied` is the text that the key y copies, under the name `subject`.
+    `copied` is the text that the key y copies, under the name `subject`; `tones` are those of its lines.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -119,9 +136,18 @@ class TextPane(Vertical):
         binding("copy", "Copy the text to the clipboard", id="text.copy"),
     ]
 
-    def __init__(self, title: str, *, view: str, id: str | None = None, framed: bool = True) -> None:
+    def __init__(
+        self,
+        title: str,
+        *,
+        view: str,
+        id: str | None = None,
+        framed: bool = True,
+        tones: ToneFinder = diagnostic_tones,
+    ) -> None:
         super().__init__(id=id, classes="panel" if framed else None)
         self.border_title = title
+        self._tones = tones
         self.subject = f"the {title.lower()}"
         self.copied = ""
         self.view_id = view
@@ -137,7 +163,7 @@ class TextPane(Vertical):
         yield Static(classes="standing", markup=False)
 
     def compose_view(self) -> ComposeResult:
-        yield LogView(id=self.view_id)
+        yield LogView(self._tones, id=self.view_id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "search" and (self.is_empty or (self.is_mounted and self.query_one(FilterLine).display)):

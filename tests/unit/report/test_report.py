@@ -39,6 +39,7 @@ from hpc_board.report.explanations import verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
 from hpc_board.report.logs import profile_log
 from hpc_board.report.plain import plain
+from hpc_board.report.profiles import profile_blocks
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import outcome, short_specs, state_text, verdict_text, why, why_now
 from hpc_board.report.runs import (
@@ -53,6 +54,7 @@ from hpc_board.report.runs import (
 from hpc_board.report.standings import board_report
 from hpc_board.report.tasks import gpus_table
 from hpc_board.report.times import result_advice
+from hpc_board.report.tones import diagnostic_tones
 from hpc_board.report.views.results import advice_of, cases_of
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.values import replace
@@ -118,30 +120,85 @@ def test_the_evidence_has_each_hash_once() -> None:
         assert text.count("submission sha256  abab") == text.count("harness sha256     cdcd") == 1
 
 
-def test_a_profile_has_bars_of_its_kernels_and_one_line_for_functions_below_two_percent() -> None:
-    rows = [
-        f"    {share}%  python   {library}  [.] {name}"
+def test_a_profile_has_its_kernels_first_and_its_tables_fit_any_width() -> None:
+    rows = "\n".join(
+        f"{share:>6}%  python  {library}  [.] {name}"
         for share, library, name in (
-            ("60.00", "libc.so.6", "a"),
-            ("2.00", "libc.so.6", "b"),
-            ("1.99", "libc.so.6", "c"),
-            ("1.98", "libc.so.6", "d"),
-            ("1.97", "kernel.so", "e"),
-            ("1.96", "libc.so.6", "f"),
+            ("60.00", "libc.so.6", "std::_Function_handler<std::unique_ptr<int>, std::less<long>>::_M_invoke(int)"),
+            ("5.00", "libc.so.6", "b"),
+            ("4.00", "libc.so.6", "c"),
+            ("4.00", "kernel.so", "custom_kernel"),
         )
-    ]
-    result = replace(result_of(Verdict.PASS), profile=Log("\n".join(rows)), kernels=(Kernel(0, "a", time_share=0.6),))
-    more = [f"    … {words} below 2 %" for words in ("2 more functions", "1 more function")]
-    assert list(profile_log(result)) == [
-        Bars("Share of the profiled time", (Bar("a", "60 %", 0.6),)),
-        BlockLog("profile", "\n".join([*rows[:2], more[0], rows[4], more[1]])),
+    )
+    steps = "case 1: size: 4: the call 2 ms; around it 3 ms: check the output 3 ms"
+    text = f"case 1: size: 4; seed: 1\n  by perf\n  20 samples\n  the process\n{rows}\n 5 page-faults\n{steps}\n"
+    result = replace(result_of(Verdict.PASS), profile=Log(text), kernels=(Kernel(0, "a", time_share=0.6),))
+    assert next(profile_log(result)) == Bars("Share of the profiled time", (Bar("a", "60 %", 0.6),))
+    assert plain(profile_log(result), 60).splitlines() == [
+        "case 1: size: 4; seed: 1",
+        "  by perf",
+        "  20 samples",
+        "",
+        "The process",
+        " Share  Function                                   Library",
+        "60.0 %  std::_Function_handl…ng>>::_M_invoke(int)  libc.so.6",
+        " 4.0 %  custom_kernel                              kernel.so",
+        " 9.0 %  2 more functions below 8 %",
+        "",
+        " 5 page-faults",
+        "",
+        "case 1: size: 4: the call 2 ms; around it 3 ms: check the",
+        "output 3 ms",
     ]
     timed = tuple(Kernel(*each) for each in ((0, "a", 3, 100.0, 0.75), (0, "b", 1, 100.0, 0.25), (1, "c", 1, 5.0, 1.0)))
     shares = (Bar("a", "75 %", 0.75, group="case 1"), Bar("b", "25 %", 0.25), Bar("c", "100 %", 1.0, group="case 2"))
     assert next(profile_log(replace(result, kernels=timed))) == Bars("Share of the profiled time", shares)
-    assert list(profile_log(replace(result, mode=Mode.SANITIZE, kernels=()))) == [
-        BlockLog("sanitizer", "\n".join(rows))
+    assert list(profile_log(replace(result, mode=Mode.SANITIZE, kernels=()))) == [BlockLog("sanitizer", text)]
+    counted = Kernel(0, "softmax<float, 4>", 2, 12_300, dram_share=0.71, occupancy=0.4, registers=64, spills=0)
+    numbers = next(each for each in profile_log(replace(result, kernels=(counted,))) if isinstance(each, Table))
+    assert plain([numbers]).splitlines() == [
+        "Kernel                Time  DRAM  Occupancy  Registers  Spills",
+        "softmax<float, 4>  12.3 µs  71 %       40 %         64       0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        (
+            (
+                "----  ----------  --------  ----------\nName  Self CPU %  Self CPU  # of Calls\n"
+                "----  ----------  --------  ----------\naten      99.57%   3.204ms           1\n"
+                "----  ----------  --------  ----------\nSelf CPU time total: 3.218ms\n"
+            ),
+            32,
+            ["Name  Self CPU  # of Calls", "aten   3.204ms           1", "", "Self CPU time total: 3.218ms"],
+        ),
+        (
+            " Time (%)  Instances  Name\n --------  ---------  --------\n     40.0          3  scale(int)\n\nend",
+            80,
+            ["Time (%)  Instances  Name", "    40.0          3  scale(int)", "", "end"],
+        ),
+    ],
+    ids=["PyTorch", "Nsight Systems"],
+)
+def test_the_tables_of_a_profiler_keep_the_columns_that_matter(text: str, width: int, lines: list[str]) -> None:
+    assert plain(profile_blocks(text), width).splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a.cpp:3:1: error: x", {"a.cpp:3:1": Tone.STRONG, "error:": Tone.BAD}),
+        ("a.cu(12): warning #177-D: unused", {"a.cu(12)": Tone.STRONG, "warning #177-D:": Tone.UNSURE}),
+        ("ptxas error   : too much", {"ptxas": Tone.STRONG, "error   :": Tone.BAD}),
+        ("a.h:8:6: note: here", {"a.h:8:6": Tone.STRONG, "note: here": Tone.QUIET}),
+        ("── compiler\n      |   ^~~~", {"── compiler": Tone.STRONG, "^~~~": Tone.GOOD}),
+        ("no error at all", {}),
+    ],
+)
+def test_the_diagnostics_of_compilers_have_tones(text: str, parts: dict[str, Tone]) -> None:
+    assert {text[begin:end]: tone for begin, end, tone in diagnostic_tones(text)} == parts
 
 
 def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> None:
