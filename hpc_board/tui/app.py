@@ -258,6 +258,8 @@ class BoardApp(App[None]):
         # Textual obeys an empty NO_COLOR, which means nothing (https://no-color.org).
         if os.environ.get("NO_COLOR") == "":
             del os.environ["NO_COLOR"]
+        self._themes: dict[str, Theme] = {}
+        """The themes that have been used, readable; Textual asks for the current one at each widget's style."""
         super().__init__(driver_class=TerminalDriver)
         # Each of its frames takes a slow line as long as the last one alone.
         self.animation_level = "none"
@@ -288,6 +290,11 @@ class BoardApp(App[None]):
         self.theme = themes.COLOURLESS.name if self.no_color else self._chosen_theme() or themes.DARK.name
         themes.apply(self)
         self.set_keymap(dict(self._preferences.keys))
+
+    def get_theme(self, theme_name: str) -> Theme | None:
+        if theme_name not in self._themes and (theme := super().get_theme(theme_name)) is not None:
+            self._themes[theme_name] = themes.readable(theme)
+        return self._themes.get(theme_name)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return themes.tone_variables(self.current_theme)

@@ -1,6 +1,7 @@
 """Colours of the app: its own themes, the tones that Textual's themes lack, and the look without colours."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.theme import Theme as RichTheme
 from textual.app import App
 from textual.color import Color
 from textual.filter import LineFilter
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 from hpc_board.tui.palette import Tone
 
@@ -163,6 +164,16 @@ def _rgb(colour: RichColor | None) -> Color | None:
     return None if colour is None or colour.is_default else Color.from_rich_color(colour)
 
 
+_CONTRAST = 4.5
+"""The least contrast of text by WCAG 2.2, level AA."""
+
+_CURSOR, _BLURRED_CURSOR = 0.25, 0.1
+"""The shares of the accent in the selected row's ground, and of the foreground in that without the focus."""
+
+_LOUD_ROW = 2.5
+"""The least contrast with the background of a selected row that tones cannot be read on."""
+
+
 def tone_variables(theme: Theme) -> dict[str, str]:
     """Return the colours of the tones in `theme` by CSS variable."""
     made = {**theme.to_color_system().generate(), **theme.variables}
@@ -183,6 +194,57 @@ def tone_variables(theme: Theme) -> dict[str, str]:
         "bad": made["text-error"],
     }
     return {name: theme.variables.get(name, value) for name, value in found.items()}
+
+
+def readable(theme: Theme) -> Theme:
+    """Return a theme of Textual or of a user with tones that can be read on each ground, also on the selected row.
+
+    The variables and the foreground in a user's file stay as they are.
+    """
+    if theme.ansi or theme.name in (DARK.name, LIGHT.name, COLOURLESS.name):
+        return theme
+    is_own = theme.name not in BUILTIN_THEMES
+    kept = theme.variables if is_own else {}
+    made = {**theme.to_color_system().generate(), **kept}
+    background, foreground, accent = (Color.parse(made[name]) for name in ("background", "foreground", "text-primary"))
+    cursors = {
+        "block-cursor-background": background.blend(accent, _CURSOR),
+        "block-cursor-blurred-background": background.blend(foreground, _BLURRED_CURSOR),
+    }
+    grounds = [background, *(Color.parse(made[name]) for name in ("surface", "panel")), *cursors.values()]
+    limit = Color.parse("white" if theme.dark else "black")
+
+    def contrasting(colour: Color) -> str:
+        shades = (colour.blend(limit, step / 20) for step in range(20))
+        has_contrast = (shade for shade in shades if min(contrast(shade, each) for each in grounds) >= _CONTRAST)
+        return next(has_contrast, limit).hex
+
+    text = foreground.hex if is_own and theme.foreground else contrasting(foreground)
+    tones = {
+        name: value if name == "edge" else contrasting(Color.parse(value))
+        for name, value in tone_variables(replace(theme, variables=kept)).items()
+    }
+    rows = {name: colour.hex for name, colour in cursors.items()}
+    variables = {**theme.variables, **tones, **rows, "block-cursor-foreground": text, **kept}
+    return replace(theme, foreground=text, variables=variables)
+
+
+def has_quiet_rows(theme: Theme) -> bool:
+    """Return whether the tones can be read on the selected row, too, as its ground is near that of the others."""
+    made = {**theme.to_color_system().generate(), **theme.variables}
+    grounds = (Color.parse(made[name]) for name in ("background", "block-cursor-background"))
+    return not theme.ansi and contrast(*grounds) < _LOUD_ROW
+
+
+def contrast(one: Color, other: Color) -> float:
+    """Return the contrast of two colours as WCAG defines it, from 1 to 21."""
+    low, high = sorted(map(_luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: Color) -> float:
+    parts = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized)
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
 
 
 _MARKDOWN = {

@@ -4,25 +4,16 @@ from itertools import combinations
 
 import pytest
 from textual.color import Color
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
-from hpc_board.tui.themes import DARK, LIGHT, tone_variables
+from hpc_board.tui.themes import DARK, LIGHT, contrast, has_quiet_rows, readable, tone_variables
 
 LEAST = 4.5
 """The least contrast of text by WCAG 2.2, level AA."""
 
+THEMES = DARK, LIGHT, *(readable(theme) for theme in BUILTIN_THEMES.values() if not theme.ansi)
+EACH = pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 OWN = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-
-
-def luminance(colour: Color) -> float:
-    """Return the relative luminance of a colour as WCAG defines it."""
-    parts = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized)
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(Color.parse(one)), luminance(Color.parse(other))))
-    return (high + 0.05) / (low + 0.05)
 
 
 def texts(theme: Theme) -> dict[str, str]:
@@ -30,24 +21,32 @@ def texts(theme: Theme) -> dict[str, str]:
     return {"foreground": str(theme.foreground), **{name: tones[name] for name in tones if name != "edge"}}
 
 
-@OWN
+@EACH
 def test_text_in_each_tone_can_be_read_on_each_ground(theme: Theme) -> None:
-    grounds = {name: str(getattr(theme, name)) for name in ("background", "surface", "panel")}
-    grounds["selected row"] = theme.variables["block-cursor-background"]
-    grounds["selected row without the focus"] = theme.variables["block-cursor-blurred-background"]
+    made = {**theme.to_color_system().generate(), **theme.variables}
+    names = "background", "surface", "panel", "block-cursor-background", "block-cursor-blurred-background"
     found = {
-        (text, ground): contrast(*pair)
-        for text, one in texts(theme).items()
-        for ground, other in grounds.items()
-        for pair in [(one, other)]
+        (text, ground): contrast(Color.parse(colour), Color.parse(made[ground]))
+        for text, colour in texts(theme).items()
+        for ground in names
     }
     assert {pair: value for pair, value in found.items() if value < LEAST} == {}
 
 
-@OWN
-def test_the_selected_row_can_be_read(theme: Theme) -> None:
-    made = theme.variables
-    assert contrast(made["block-cursor-foreground"], made["block-cursor-background"]) >= LEAST
+@EACH
+def test_the_selected_row_can_be_seen_and_read(theme: Theme) -> None:
+    made = {name: Color.parse(theme.variables[f"block-cursor-{name}"]) for name in ("foreground", "background")}
+    assert contrast(*made.values()) >= LEAST
+    background = Color.parse(theme.to_color_system().generate()["background"])
+    assert contrast(made["background"], background) > 1.2
+    assert has_quiet_rows(theme)
+
+
+def test_a_users_own_colours_stay() -> None:
+    own = {"good": "#113311", "block-cursor-background": "#88c0d0", "block-cursor-foreground": "#2e3440"}
+    theme = readable(Theme("own", primary="#88c0d0", background="#2e3440", variables=own))
+    assert own.items() <= theme.variables.items()
+    assert not has_quiet_rows(theme)
 
 
 @OWN

@@ -18,7 +18,7 @@ from textual.widgets import DataTable
 
 from hpc_board.report.plain import fitting, narrow
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.themes import DARK, LIGHT
+from hpc_board.tui.themes import has_quiet_rows
 
 GAP = 1
 """The cells between two columns."""
@@ -149,9 +149,9 @@ class Grid(DataTable[_Line]):
     def on_mount(self) -> None:
         self.watch(self.app, "theme", self._set_priority)
 
-    def _set_priority(self, theme: str) -> None:
+    def _set_priority(self) -> None:
         """Keep the tones of the selected row in the themes whose ground of that row they can be read on."""
-        self.cursor_foreground_priority = "renderable" if theme in (DARK.name, LIGHT.name) else "css"
+        self.cursor_foreground_priority = "renderable" if has_quiet_rows(self.app.current_theme) else "css"
 
     @property
     def current(self) -> str | None:

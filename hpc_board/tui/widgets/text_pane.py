@@ -540,7 +540,7 @@ def code_theme(app: App[object]) -> str:
     theme = app.current_theme
     if app.no_color:
         return "bw"
-    return "ansi_dark" if theme.ansi else "one-dark" if theme.dark else "friendly"
+    return "ansi_dark" if theme.ansi else "one-dark" if theme.dark else "default"
 
 
 def _without_ground(line: Text) -> Text:
