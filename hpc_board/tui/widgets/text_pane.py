@@ -25,7 +25,7 @@ from hpc_board.model.text import printable
 from hpc_board.report.tones import ToneFinder, diagnostic_tones
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.blocks import entitle
+from hpc_board.tui.widgets.blocks import TONES, entitle
 from hpc_board.tui.widgets.filter_line import FilterLine
 
 if TYPE_CHECKING:
