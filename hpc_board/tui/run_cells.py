@@ -32,34 +32,30 @@ class Line(msgspec.Struct, frozen=True):
 _RUN = Column("run", "Run", 5, right=True, sorts=True, falls=True)
 _USER = Column("user", "User", 6, most=16, sorts=True)
 _TASK = Column("task", "Task", 8, most=24, sorts=True)
-_GPU = Column("gpu", "GPU", 4, most=14, sorts=True)
+_GPU = Column("gpu", "GPU", 4, from_width=57, most=14, sorts=True)
 _STATE = Column("state", "State", 8, most=20, sorts=True)
-_REASON = Column("why", "Reason", 10, grows=True, from_width=56)
+_REASON = Column("why", "Reason", 10, grows=True, from_width=70)
 _FILE = Column("file", "File", 9, from_width=88, most=18)
 _SCORE = Column("score", "Score", 8, right=True, sorts=True)
 
-_MODE = Column("mode", "Mode", 6, from_width=76, most=9)
+_MODE = Column("mode", "Mode", 6, from_width=56, most=9)
 _WAITED = Column("waited", "Waited", 6, right=True, from_width=128)
 _RAN = Column("ran", "Ran", 6, right=True, from_width=128)
-_AGE = Column("age", "Age", 6, right=True, from_width=70)
+_AGE = Column("age", "Age", 6, right=True, from_width=58)
 
-OWN = (_RUN, _TASK, _GPU, _MODE, _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE, _AGE)
-"""The columns of one's own runs."""
+EVERYONE = (_RUN, _USER, _TASK, _GPU, _MODE, _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE, _AGE)
+"""The columns of all users' runs."""
 
-EVERYONE = (
-    *(_RUN, _USER, _TASK, _GPU, _MODE, _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE),
-    replace(_AGE, from_width=50),
-)
-"""Those of all users' runs, whose age stays longer than their reason."""
+OWN = tuple(column for column in EVERYONE if column is not _USER)
+"""Those of one's own runs."""
 
 IN_FLIGHT = tuple(
-    replace(column, sorts=False)
-    for column in (_RUN, _USER, _TASK, _GPU, _MODE, _STATE, _REASON, _WAITED, _RAN, replace(_AGE, from_width=50))
+    replace(column, sorts=False) for column in (_RUN, _USER, _TASK, _GPU, _MODE, _STATE, _REASON, _WAITED, _RAN, _AGE)
 )
 """Those of the runs of all users in flight."""
 
 RANKED = (
-    *(_RUN, _USER, _TASK, replace(_GPU, from_width=66), _STATE, _SCORE),
+    *(_RUN, _USER, _TASK, _GPU, _STATE, _SCORE),
     Column("remarks", "Remarks", 8, grows=True),
     Column("trust", "Trust", 9, from_width=100),
     _AGE,

@@ -45,6 +45,15 @@ async def test_a_list_of_runs_cuts_neither_task_nor_outcome(size: tuple[int, int
         assert "wrong (NaN or inf)" in row
 
 
+@pytest.mark.parametrize("keys", ["r", "ra"])
+async def test_a_narrow_list_of_runs_keeps_the_mode_rather_than_the_reason(keys: str) -> None:
+    app = app_on(FakeBoard())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys)
+        assert {"gpu", "mode", "age"} <= set(app.screen.query_one(Grid).column_keys)
+
+
 async def test_the_columns_of_a_wide_list_are_beside_its_names() -> None:
     async with app_on(FakeBoard()).run_test(size=(200, 60)) as pilot:
         await settled(pilot)
