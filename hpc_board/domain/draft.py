@@ -56,7 +56,8 @@ class Preview(msgspec.Struct, frozen=True):
     """The batch script of a draft on one GPU, and the command that submits it.
 
     For a member of a job array, `array` is the array's script, which the command submits and which runs `script`.
-    `runner` is the number of the user's runner that would judge the run instead, None without one.
+    `runner` is the number of the user's runner that would judge the run instead, None without one. The scheduler ends
+    the job after `time_limit_seconds`.
     """
 
     gpu: Gpu
@@ -65,6 +66,7 @@ class Preview(msgspec.Struct, frozen=True):
     file_name: str = ""
     array: str = ""
     runner: int | None = None
+    time_limit_seconds: int = 0
 
 
 class RerunCandidate(msgspec.Struct, frozen=True):

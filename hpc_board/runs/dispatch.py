@@ -120,7 +120,8 @@ class DispatchPlan:
         command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
         wanted = gpu.name, job_folder.request(script, gpu) if runners else "", script.time_limit_seconds, utc_now()
         runner = next((each.id for each in runners if each.fits(*wanted)), None)
-        return Preview(gpu, script.text, command, work.draft.source.file_name, array, runner)
+        name, seconds = work.draft.source.file_name, script.time_limit_seconds
+        return Preview(gpu, script.text, command, name, array, runner, seconds)
 
     def scripts(self) -> list[str]:
         """Return the batch script of each job as JSON."""

@@ -448,6 +448,7 @@ class FakeBoard(Board):
                 "python3 -I -B harness.py supervise job.json\n",
                 ("sbatch", "--parsable", "--job-name=hb-TOKEN", "job.sh"),
                 runner=next((each.id for each in self.known_runners if each.takes_runs and each.gpu == gpu.name), None),
+                time_limit_seconds=1200,
             )
             for gpu in draft.gpus
         ]

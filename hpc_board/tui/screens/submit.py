@@ -22,24 +22,26 @@ from hpc_board.board import Board
 from hpc_board.board.code_diff import LINES_MAX, head_of, text_diff
 from hpc_board.domain.budget import default_budget, left_text
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.clock import span_words
 from hpc_board.domain.draft import Preview, SubmissionRequest
 from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.job_options import NO_OPTIONS, OptionRules, parsed
 from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.standing import Page
 from hpc_board.domain.submission import Directives
 from hpc_board.errors import BoardError
 from hpc_board.files import is_file, is_folder, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Language, Mode, Task, Template, language_of
 from hpc_board.model.text import printable
-from hpc_board.report.formatting import count_text
+from hpc_board.report.formatting import count_text, score_text
 from hpc_board.report.run_words import start_text
 from hpc_board.runs.drafts import header, read_source
 from hpc_board.schedulers import kind_of
 from hpc_board.tui import local_files, targets
 from hpc_board.tui.choice import Choice
-from hpc_board.tui.formatting import MODE_HELP, holding, listing
+from hpc_board.tui.formatting import MODE_HELP, holding, listing, time_left
 from hpc_board.tui.local_files import recent_folders, remember, remember_sent
 from hpc_board.tui.messages import Chosen, Open, RunsState
 from hpc_board.tui.palette import Tone, toned
@@ -56,7 +58,7 @@ _CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")
 
 _BESIDE_GPUS = 30
-"""The lines of a huge, high screen that are not for the list of GPUs."""
+"""The lines of a wide, high screen that are not for the list of GPUs."""
 
 _TYPING_SECONDS = 0.3
 """The pause in typing after which a field is checked."""
@@ -162,7 +164,7 @@ class SubmitScreen(BoardScreen):
     def begin(self) -> None:
         self.show_place(*(() if self.way else ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
-        self.preview.border_title = "Script"
+        self.preview.border_title = "Job"
         if self._choice.file is None:
             self.path_input.focus()
         else:
@@ -480,11 +482,13 @@ class SubmitScreen(BoardScreen):
         if self._wanted == self._choice:
             self.action_send()
 
-    async def _show_previews(self, answer: tuple[Sequence[Preview], str]) -> None:
-        (previews, left), choice = answer, self._choice
+    async def _show_previews(self, answer: tuple[Sequence[Preview], str, Sequence[Page]]) -> None:
+        (previews, left, pages), choice = answer, self._choice
         if choice.missing or self.options_input.fault:
             return
-        await self.preview.show(previews)
+        boards = {page.gpu: page for page in pages}
+        about = {each.gpu.name: self._facts(each, boards[each.gpu.name]) for each in previews}
+        await self.preview.show(previews, about=about)
         names = listing(tuple(each.gpu.name for each in previews))
         count = sum(each.runner is None for each in previews)
         jobs = ["one job" if count == 1 else f"{count} jobs"] if count else []
@@ -496,13 +500,24 @@ class SubmitScreen(BoardScreen):
         self._ready = f"Ready: {rest}."
         self._show_status()
 
-    def _previews(self, choice: Choice, entrant: str) -> tuple[Sequence[Preview], str]:
-        """Return the previews, and the rest of the budget in words, if there is one."""
+    def _previews(self, choice: Choice, entrant: str) -> tuple[Sequence[Preview], str, Sequence[Page]]:
+        """Return the previews, the rest of the budget in words, if there is one, and the best times on each GPU."""
         submissions, budget = self.board.submissions, default_budget(os.environ)
         previews = submissions.preview([_request(choice)])
-        if budget is None:
-            return previews, ""
-        return previews, left_text(budget, submissions.budget_left(budget, entrant))
+        left = "" if budget is None else left_text(budget, submissions.budget_left(budget, entrant))
+        return previews, left, self.board.standings.pages(choice.task or "", choice.gpus, limit=1)
+
+    def _facts(self, preview: Preview, board: Page) -> Sequence[tuple[str, str]]:
+        """Return what a user wants to know before a submission, by name."""
+        own, leader, reference = board.own, next(iter(board.rows), None), board.reference
+        task = self._tasks.get(self._choice.task or "")
+        return (
+            ("Time limit", span_words(preview.time_limit_seconds)),
+            ("Deadline", time_left(task.deadline, self.now())[0] if task is not None and task.deadline else ""),
+            ("Your best", f"{score_text(own.score_s)}, #{own.rank} of {board.total}" if own else "none"),
+            ("Leader", f"{score_text(leader.score_s)} by {leader.user}" if leader and leader != own else ""),
+            ("Reference", score_text(reference.median_s) if reference else ""),
+        )
 
     @property
     def _entrant(self) -> str:
@@ -642,9 +657,7 @@ class SubmitScreen(BoardScreen):
         if self._file_fault:
             words = toned(self._file_fault[1].strip(), Tone.BAD, 300)
         elif self._choice.file is None:
-            words = toned(self._choice.missing if self._is_refused else "", Tone.BAD)
-            if offer := self._file_offer:
-                words = Text(" " if words else "").join([words, toned(offer, Tone.MUTED)])
+            words = toned(self._file_offer, Tone.MUTED)
         elif header is None:
             words = toned("")
         elif header.leaderboard is None and not header.gpus:
@@ -663,10 +676,10 @@ class SubmitScreen(BoardScreen):
             self.query_one(Description).show(printable(task.description))
 
     def _show_code(self) -> None:
-        """Show the file below the form of a huge screen, with its changes since the last submission, or the starter."""
+        """Show the file below the form of a wide, high screen, with its changes since the last run, or the starter."""
         file, task, start = self._choice.file, self._choice.task, self._to_start
         has_text = start is not None or (file is not None and not self._file_fault)
-        has_room = self.has_class("-huge", "-high")
+        has_room = self.has_class("-wide", "-high")
         self.set_class(has_text and has_room, "-code")
         is_read = start is not None or self._header is not None
         if self.has_class("-code") and is_read and self._read_code != (file, task):
@@ -723,7 +736,7 @@ class SubmitScreen(BoardScreen):
 
     async def _empty_preview(self) -> None:
         error = self.failure_of("header") or self.failure_of("draft")
-        fault = self._fault
+        fault = None if self._choice.missing else self._fault
         words = error.message if error is not None else fault[1] if fault is not None else ""
         await self.preview.show((), f"No script yet. {words}" if words else "")
 

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -33,6 +34,7 @@ from hpc_board.schedulers import Remark, kind_of
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import FRESH
+from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _ENTRIES_MAX = 5000
@@ -259,13 +261,19 @@ class GpuList(OptionList):
         place = self.highlighted
         name_width = max((len(gpu.name) for gpu in gpus), default=0)
         partition_width = max((len(_place(gpu)) for gpu in gpus), default=0)
-        options = []
+        options: list[Option] = []
+        known = {""}
         for gpu in gpus:
             mark = "[x]" if gpu.name in self._ticked else "[ ]"
             line = Text.assemble((f"{mark} ", Tone.ACCENT.value if gpu.name in self._ticked else Tone.MUTED.value))
             line.append(gpu.name.ljust(name_width + 2), "bold")
             line.append(_place(gpu).ljust(partition_width + 2), Tone.MUTED.value)
             line.append_text(_state(gpu, statuses))
+            problem = status.problem if (status := (statuses or {}).get(gpu.name)) else ""
+            # The GPUs of a cluster have one reason.
+            if problem not in known:
+                known.add(problem)
+                line.append("  ").append_text(toned(problem, Tone.MUTED))
             if gpu.name in held:
                 word, tone = held[gpu.name]
                 line.append(f"  {word}", tone.value)
@@ -331,19 +339,24 @@ def _state(gpu: Gpu, statuses: Mapping[str, GpuStatus] | None) -> Text:
         line = Text.assemble(f"{free:>10}", warning, "  ", (f"{queued:>11}", Tone.MUTED.value))
     if gpu.emulated:
         line = Text.assemble(line, ("  emulated", Tone.WAITING.value))
-    if status is not None and status.problem:
-        line = Text.assemble(line, "  ", toned(status.problem, Tone.MUTED))
     return line
 
 
+Facts = Sequence[tuple[str, str]]
+"""Names with values, one per line."""
+
+
 class PreviewPane(Vertical):
-    """The scripts of a draft, a tab for each GPU."""
+    """The facts and scripts of a draft, a tab for each GPU."""
 
     _previews: tuple[Preview, ...] = ()
     _reason = ""
+    _facts: Mapping[str, Facts] = MappingProxyType({})
+    """The facts above the script, by GPU."""
 
     def compose(self) -> ComposeResult:
         yield Tabs(id="preview-gpus")
+        yield Static(id="job-facts", markup=False)
         yield Static(id="command", markup=False)
         yield Static(id="unusual", markup=False)
         yield SourceView("Script", view="script", framed=False)
@@ -351,11 +364,16 @@ class PreviewPane(Vertical):
     def on_mount(self) -> None:
         self._show(None)
 
-    async def show(self, previews: Sequence[Preview], reason: str = "") -> None:
-        """Show these scripts, and keep the selected GPU if it is among them; without one, show the `reason`."""
-        if (tuple(previews), reason) == (self._previews, self._reason):
+    async def show(
+        self, previews: Sequence[Preview], reason: str = "", about: Mapping[str, Facts] = MappingProxyType({})
+    ) -> None:
+        """Show these scripts below the facts `about` their GPUs; without one, show the `reason`.
+
+        The selected GPU stays if it is among them.
+        """
+        if (tuple(previews), reason, about) == (self._previews, self._reason, self._facts):
             return
-        self._reason = reason
+        self._reason, self._facts = reason, about
         tabs = self.query_one(Tabs)
         before, names = _in_tabs(self._previews), _in_tabs(previews)
         self._previews = tuple(previews)
@@ -379,6 +397,10 @@ class PreviewPane(Vertical):
         notes = self.query_one("#unusual", Static)
         notes.display = bool(remarks)
         notes.update(Text("\n").join(toned(remark.words, Tone.WAITING, 300) for remark in remarks))
+        told = self.query_one("#job-facts", Static)
+        rows = self._facts.get(preview.gpu.name, ()) if preview else ()
+        told.display = bool(rows)
+        told.update(facts(rows))
         source = self.query_one(SourceView)
         source.display = preview is not None
         if preview is None:
