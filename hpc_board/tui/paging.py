@@ -92,10 +92,10 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
         return Span(place + 2 * rows - offset, offset)
 
     def lacks(self, first: int, rows: int) -> bool:
-        """Return whether unknown items are close to those in sight."""
+        """Return whether unknown items are close to those in sight, as are those of a window without a page."""
         lacks_below = self.below and len(self.items) - first < 2 * rows
         lacks_above = self.offset > 0 and first < max(1, rows // 2)
-        return bool(self.items) and (lacks_below or lacks_above)
+        return lacks_below or lacks_above
 
     def with_part(self, part: Part[T]) -> "Window[T]":
         """Return this window with the items that `part` covers replaced by those of `part`.

@@ -8,7 +8,9 @@ from textual.app import App
 from textual.widget import Widget
 
 from hpc_board.domain.moderation import Remarks, Removal
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.run import RunState
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind, Standing, with_marks
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.result import Verdict
@@ -20,7 +22,7 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.board_pane import BoardPane
-from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
+from tests.tui.driving import app_on, footer_keys, press, settled, text_of, toasts, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
 from tests.values import replace
 
@@ -106,7 +108,7 @@ async def test_a_board_without_rows_has_no_use_for_their_keys() -> None:
         board.user = "eve"
         await press(pilot, "a")
         assert "You have no results on H100 yet." in text_of(pilot.app)
-        assert disabled() == {"e", "u", "m", "v", "t"}
+        assert disabled() == {"e", "m", "v", "t"}
         await press(pilot, "a")
         assert disabled() == set()
 
@@ -123,10 +125,42 @@ async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
         await settled(pilot)
         assert line(pilot.app, "user679 ").split()[0] == "680"
         assert max(board.read_rows) < 80
-        assert len(board.read_rows) < 10
+        assert len(board.read_rows) < 14
         await press(pilot, "u", "u")
         assert line(pilot.app, "user0 ").split()[0] == "1"
         assert pane(pilot.app.screen).grid.current == "1000"
+
+
+async def test_a_board_begins_at_the_gpu_of_the_best_rank_among_several_users_or_of_the_first_results() -> None:
+    board = FakeBoard()
+    board.boards["A100"] = tuple(
+        standing(place, user, place * 1e-6, place, 1) for place, user in ((1, "ada"), (2, "x"))
+    )
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert pane(pilot.app.screen).gpu == "A100"
+        board.boards["A100"] = board.boards["A100"][:1]
+        await press(pilot, "escape", "b")
+        assert pane(pilot.app.screen).gpu == "H100"
+        board.user = "eve"
+        board.boards["H100"] = ()
+        await press(pilot, "escape", "b")
+        assert pane(pilot.app.screen).gpu == "A100"
+
+
+@pytest.mark.parametrize("rows", [(), (standing(1, "carol", 21.4e-6, 22, 99),)], ids=["empty", "others"])
+async def test_a_board_without_ones_own_row_leads_to_that_on_another_gpu(rows: tuple[Standing, ...]) -> None:
+    board = FakeBoard()
+    board.boards["A100"] = rows
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "right", "u")
+        assert toasts(pilot.app) == ["You have no result on A100. This is your rank on H100: 2."]
+        assert (pane(pilot.app.screen).gpu, pane(pilot.app.screen).grid.current) == ("H100", "39")
+        board.user = "eve"
+        await press(pilot, "escape", "b", "u")
+        assert toasts(pilot.app)[-1:] == ["You have no passing ranked run for vectoradd. Press s to submit a file."]
 
 
 async def test_the_cursor_begins_at_the_first_user_below_the_marks_that_are_faster() -> None:
@@ -217,8 +251,8 @@ async def test_wide_terminals_have_boards_beside_each_other() -> None:
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 async def test_a_filter_is_that_of_all_gpus_and_one_without_a_match_names_those_with_any(size: tuple[int, int]) -> None:
     board = FakeBoard()
-    ada, barbara = standing(1, "ada", 21.4e-6, 98, 21), standing(2, "barbara", 31.4e-6, 99, 22)
-    board.boards["A100"] = (ada, barbara)
+    carol, barbara = standing(1, "carol", 21.4e-6, 98, 21), standing(2, "barbara", 31.4e-6, 99, 22)
+    board.boards["A100"] = (carol, barbara)
     board.boards["L4"] = (replace(barbara, rank=1, run=101),)
     async with app_on(board).run_test(size=size) as pilot:
         await settled(pilot)
@@ -279,6 +313,21 @@ async def test_columns_that_say_the_same_in_all_rows_leave_their_room_to_bars() 
         pilot.app.screen.query_one(BoardPane).forget()
         await press(pilot, "a", "a")
         assert {"File", "Remark"} <= set(headed(pilot.app))
+
+
+async def test_a_narrow_board_keeps_speedups_then_intervals() -> None:
+    board = long_board(rows=5, own=2)
+    board.boards["H100"] = tuple(
+        replace(row, interval=Interval(row.score_s * 0.8, row.score_s * 1.3)) for row in board.boards["H100"]
+    )
+    board.references["H100"] = Reference(44e-6, 17)
+    async with app_on(board).run_test(size=(60, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert headed(pilot.app) == ["Rank", "User", "Score", "Interval", "Speedup"]
+        board.boards["H100"] = tuple(replace(row, emulated=True) for row in board.boards["H100"])
+        await press(pilot, "a", "a")
+        assert headed(pilot.app) == ["Rank", "User", "Score", "Speedup", "Age", "Remark"]
 
 
 async def test_a_caution_is_shown_though_it_is_in_all_rows() -> None:

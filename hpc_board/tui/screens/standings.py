@@ -14,7 +14,6 @@ from textual.widgets import Static, Tab, Tabs
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, MarkKind, Rows, Standing
-from hpc_board.model.gpu import Gpu
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span
@@ -22,7 +21,8 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.board_pane import BoardPane
+from hpc_board.tui.widgets.board_pane import PLOT_LINES_MIN, BoardPane
+from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.list_pane import LOADING, ListPane
 
 _BESIDE_FROM = 120
@@ -75,8 +75,7 @@ class StandingsScreen(RunScreen):
 
     def begin(self) -> None:
         self._show_place()
-        task = self._task_name
-        self.ask("gpus", lambda: self.board.gpus.allowed(self.board.tasks.get(task)), self._show_boards)
+        self.ask("gpus", self._find_gpus, self._show_boards)
         self.ask("competition", self.board.standings.competitions, self._set_competition)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -113,6 +112,24 @@ class StandingsScreen(RunScreen):
             if target.user is not None:
                 self._seek(target.gpu, target.user)
 
+    def _find_gpus(self) -> tuple[tuple[str, ...], str]:
+        """Return the GPUs of the boards, and the one to show: the target's, or else that of the user's best rank."""
+        gpus = tuple(gpu.name for gpu in self.board.gpus.allowed(self.board.tasks.get(self._task_name)))
+        if self._gpu in gpus or len(gpus) < 2:
+            return gpus, self._gpu if self._gpu in gpus else "".join(gpus)
+        return gpus, self._best(gpus)[0]
+
+    def _best(self, gpus: Sequence[str]) -> tuple[str, Standing | None]:
+        """Return the GPU of the user's best rank, with the row, or else the first GPU with results, or the first.
+
+        The only user of a board has no rank to be proud of.
+        """
+        pages = self.board.standings.pages(self._task_name, gpus, limit=1)
+        own = [(page.total < 2, row.rank, row.score_s, page.gpu, row) for page in pages if (row := page.own)]
+        if own:
+            return min(own)[3:]
+        return next((page.gpu for page in pages if page.rows), gpus[0]), None
+
     def _seek(self, gpu: str, user: str) -> None:
         """Select the row of a user or of their team among the users of this GPU's board, if there is one."""
 
@@ -123,7 +140,7 @@ class StandingsScreen(RunScreen):
         def select(found: Standing | None) -> None:
             if found is not None:
                 pane = next(pane for pane in self._panes if pane.gpu == gpu)
-                pane.go_to(pane.span_around(found.rank - 1), select=str(found.run))
+                self._go_to(pane, pane.span_around(found.rank - 1), str(found.run))
                 self._ask(patient=False)
 
         if self._own:
@@ -133,7 +150,9 @@ class StandingsScreen(RunScreen):
     def reason_against(self, action: str) -> str:
         reason = super().reason_against(action)
         if self._has_no_rows:
-            needs_rows = reason or action == "mine" or (action == "scope" and not self._own)
+            # From a board without rows, the user's row on another GPU is in reach.
+            is_only = action == "mine" and len(self._gpus) < 2
+            needs_rows = reason or is_only or (action == "scope" and not self._own)
             return "This board has no rows yet." if needs_rows else ""
         return "This row is not a user's run." if reason == NOTHING_SELECTED and self._selected else reason
 
@@ -151,14 +170,23 @@ class StandingsScreen(RunScreen):
             return
         own = pane.page.own
         if own is None:
-            self.notify(f"You have no passing ranked run on {pane.gpu}.")
+            self.ask("row", partial(self._best, self._gpus), partial(self._turn_to_own, pane.gpu))
             return
         if pane.grid.current == str(own.run) and not pane.words:
             pane.jump(Span())
         else:
             # In the list of own runs, the rank gives no position of the best run.
-            pane.go_to(Span() if self._own else pane.span_around(own.rank - 1), select=str(own.run))
+            self._go_to(pane, Span() if self._own else pane.span_around(own.rank - 1), str(own.run))
         self._ask(patient=False)
+
+    def _turn_to_own(self, here: str, best: tuple[str, Standing | None]) -> None:
+        """Go to the user's best row on another GPU, as there is none `here`."""
+        gpu, row = best
+        if row is None:
+            self.notify(f"You have no passing ranked run for {self._task_name}. Press s to submit a file.")
+        else:
+            self.notify(f"You have no result on {here}. This is your rank on {gpu}: {row.rank}.")
+            self.turn_to(targets.Standings(self._task_name, gpu, self.board.user))
 
     def action_submit(self) -> None:
         self.submit_latest_of(self._task_name, self._gpu)
@@ -172,6 +200,23 @@ class StandingsScreen(RunScreen):
     def _set_competition(self, competitions: Mapping[str, Sequence[str]]) -> None:
         self._competition = next((name for name, tasks in competitions.items() if self._task_name in tasks), "")
         self.refresh_bindings()
+
+    def action_back(self) -> None:
+        if self._filtered is None:
+            super().action_back()
+        else:
+            self._narrow("")
+
+    def _narrow(self, words: str) -> None:
+        """Filter the boards of all GPUs."""
+        for pane in self._panes:
+            if pane.words != words:
+                pane.narrow(words)
+
+    def _go_to(self, pane: BoardPane, span: Span, row: str) -> None:
+        """Clear the filter, and read a board from `span` on, with this row selected."""
+        self._narrow("")
+        pane.jump(span, select=row)
 
     @property
     def _panes(self) -> Sequence[BoardPane]:
@@ -234,14 +279,12 @@ class StandingsScreen(RunScreen):
         if (active := self._active) is not None and active.display and not active.grid.has_focus:
             active.grid.focus()
 
-    async def _show_boards(self, gpus: Sequence[Gpu]) -> None:
-        self._gpus = tuple(gpu.name for gpu in gpus)
+    async def _show_boards(self, found: tuple[tuple[str, ...], str]) -> None:
+        self._gpus, self._gpu = found
         if not self._gpus:
             self.note.update(toned("No GPU of the settings is allowed for this task.", Tone.MUTED))
             return
         await self.note.remove()
-        if self._gpu not in self._gpus:
-            self._gpu = self._gpus[0]
         panes = [
             BoardPane(gpu, self.board.user, partial(self._pages, gpu), self.now, id=f"board-{index}")
             for index, gpu in enumerate(self._gpus)
@@ -266,6 +309,18 @@ class StandingsScreen(RunScreen):
         pane = event.widget.parent
         if isinstance(pane, BoardPane) and pane.gpu != self._gpu:
             self.tabs.active = f"gpu-{self._gpus.index(pane.gpu)}"
+
+    @on(FilterLine.Changed)
+    def _narrow_all(self, event: FilterLine.Changed) -> None:
+        self._narrow(event.words)
+
+    @on(BoardPane.Shown)
+    def _show_below(self) -> None:
+        """Show what is below the rows of the boards: those side by side have plots of one height."""
+        found = tuple(pane.gpu for pane in self._panes if pane.window.items)
+        rooms = [pane.room for pane in self._panes if pane.display and pane.room >= PLOT_LINES_MIN]
+        for pane in self._panes:
+            pane.show_below(found, min([pane.room, *rooms]))
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.message import Message
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run
@@ -29,7 +30,7 @@ _NARROW_BELOW = 78
 """The cells of a pane below which its rows have the trust in one word."""
 
 _BAR = "bar"
-_PLOT_LINES_MIN = 12
+PLOT_LINES_MIN = 12
 _BESIDE_ROWS = 6
 """The lines of a pane that are neither rows nor its plot."""
 
@@ -42,6 +43,9 @@ class BoardPane(ListPane[Standing]):
     Each part carries the page of the board, the user's runs that do not count, the records, and whether the rows are
     the user's own runs. The plot takes the lines that the rows leave.
     """
+
+    class Shown(Message):
+        """Other rows, or another size, on which the text and the plot below the boards depend."""
 
     def __init__(
         self,
@@ -82,7 +86,7 @@ class BoardPane(ListPane[Standing]):
 
     def on_resize(self) -> None:
         self.prepare()
-        self.show_records()
+        self.post_message(self.Shown())
 
     @property
     def has_size(self) -> bool:
@@ -95,23 +99,11 @@ class BoardPane(ListPane[Standing]):
         return Span(3 * rows, max(0, place - rows // 2 - rows))
 
     def narrow(self, words: str, scope: str = "") -> None:
-        """Filter the boards of all GPUs; without words, each keeps the selected row in its place."""
-        for pane in self._boards:
-            row = pane.line
-            super(BoardPane, pane).narrow(words, scope)
-            if not words and isinstance(row, Standing):
-                pane.jump(pane.span_around(row.rank - 1), select=str(row.run))
-
-    def go_to(self, span: Span, *, select: str | None = None) -> None:
-        """Clear the filter, and read the board from `span` on."""
-        if self.words:
-            self.narrow("")
-        self.jump(span, select=select)
-
-    @property
-    def _boards(self) -> "Sequence[BoardPane]":
-        """Return the boards of all GPUs, as far as they have their widgets."""
-        return [pane for pane in self.screen.query(BoardPane) if pane.is_mounted]
+        """Filter the board; without words, keep the selected row in its place."""
+        row = self.line
+        super().narrow(words, scope)
+        if not words and isinstance(row, Standing):
+            self.jump(self.span_around(row.rank - 1), select=str(row.run))
 
     def show(self, part: Part[Standing]) -> None:
         if self._own_runs != part.about[-1]:
@@ -125,9 +117,7 @@ class BoardPane(ListPane[Standing]):
         # Speed-ups and marks of all rows depend on the last page.
         self.redraw()
         super().show(part)
-        for pane in self._boards:
-            pane.show_about()
-            pane.show_records()
+        self.post_message(self.Shown())
 
     def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
         window = self.window
@@ -152,35 +142,31 @@ class BoardPane(ListPane[Standing]):
     def _line(self, row: Standing | Mark | Run) -> Line:
         return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())
 
-    def show_about(self) -> None:
-        """Show the reader's place, the legend, and other GPUs whose rows match a filter that no row here matches."""
-        if self.page is not None:
-            about = self._about(self.page, own_runs=self._own_runs)
-            legend = any(row.overlaps_above for row in self.window.items)
-            more = [*restriction_words(self.page), *([_LEGEND] if legend else [])]
-            if self.words and not self.window.items:
-                found = tuple(pane.gpu for pane in self._boards if pane.window.items)
-                more += [f"“{self.words}” is on {listing(found)}."] if found else []
-            text = Text.assemble(about, *((f"\n{line}", Tone.MUTED.value) for line in more))
-            show_text(self.query_one(".hint", Static), text)
-
     @property
     def room(self) -> int:
         """Return the lines that the rows leave."""
         return self.size.height - self.grid.row_count - _BESIDE_ROWS
 
-    def show_records(self) -> None:
-        """Show the plot of the records, if there are several and the rows leave room for it."""
-        beside = (pane for pane in self._boards if pane.display)
-        # Boards side by side have plots of one height.
-        rooms = [pane.room for pane in beside if pane.room >= _PLOT_LINES_MIN]
-        height = min([self.room, *rooms])
+    def show_below(self, found: tuple[str, ...], lines: int) -> None:
+        """Show the reader's place, the legend, and the plot of the records if there are several and `lines` for it.
+
+        A filter that no row matches names the GPUs where it `found` any.
+        """
+        if self.page is None:
+            return
+        about = self._about(self.page, own_runs=self._own_runs)
+        legend = any(row.overlaps_above for row in self.window.items)
+        more = [*restriction_words(self.page), *([_LEGEND] if legend else [])]
+        if self.words and found and not self.window.items:
+            more.append(f"“{self.words}” is on {listing(found)}.")
+        text = Text.assemble(about, *((f"\n{line}", Tone.MUTED.value) for line in more))
+        show_text(self.query_one(".hint", Static), text)
         plot = self.query_one(".records", Static)
-        plot.display = len(self._records) > 1 and height >= _PLOT_LINES_MIN
+        plot.display = len(self._records) > 1 and lines >= PLOT_LINES_MIN
         if plot.display:
             # The panel has an edge on each side, the plot an axis with its texts.
-            drawn = text_plot(records_plot(self._records, self._now()), self.size.width - 4, height - 4)
-            plot.styles.height = height
+            drawn = text_plot(records_plot(self._records, self._now()), self.size.width - 4, lines - 4)
+            plot.styles.height = lines
             entitle(plot, toned(drawn.title))
             show_text(plot, log_lines(drawn))
 
@@ -208,7 +194,8 @@ def _columns(lines: Sequence[Line], width: int = 0, *, own_runs: bool = False) -
     """Return the columns of a pane of this width, without those that tell nothing about any of the lines.
 
     These are intervals and speedups where no line has any, remarks without a caution and files that are alike in all
-    lines. A bar leaves before a name is cut or the age has no room, and after the other columns.
+    lines. Rank, user, score, speedup and remark stay on narrow terminals; an interval leaves after the age, the bar and
+    the rest.
     """
     remarks = {line.remark() for line in lines if not isinstance(line.row, Mark) or line.row.emulated}
     has_remark = len(remarks) > 1 or not remarks <= {line.row.trust for line in lines if isinstance(line.row, Standing)}
@@ -216,7 +203,6 @@ def _columns(lines: Sequence[Line], width: int = 0, *, own_runs: bool = False) -
     ties = any(line.rank.startswith(OVERLAPS) for line in lines)
     has_intervals = any(line.interval for line in lines)
     is_narrow = width < _NARROW_BELOW
-    speedup = Column("speedup", "Speedup", 7, right=True, from_width=40 if is_narrow and has_intervals else 0)
     remark = (
         Column("brief remark", "Remark", 8) if is_narrow or has_intervals else Column("remark", "Remark", 8, most=18)
     )
@@ -224,9 +210,9 @@ def _columns(lines: Sequence[Line], width: int = 0, *, own_runs: bool = False) -
         Column("rank", "Rank", 6 if ties else 5, right=True),
         Column("user", "" if own_runs else "User", 10, most=26),
         Column("score", "Score", 8, right=True),
-        Column("interval", "Interval", 18) if has_intervals else None,
-        Column("runs", "Runs", 4, right=True) if any(line.runs for line in lines) else None,
-        speedup if any(line.speedup for line in lines) else None,
+        Column("interval", "Interval", 18, from_width=45) if has_intervals else None,
+        Column("runs", "Runs", 4, right=True, from_width=55) if any(line.runs for line in lines) else None,
+        Column("speedup", "Speedup", 7, right=True) if any(line.speedup for line in lines) else None,
         Column("file", "File", 9, from_width=62, most=32) if len(files) == 1 or len(set(files)) > 1 else None,
         Column("age", "Age", 6, right=True, from_width=50),
         Column("submitted", "Submitted", 16, from_width=108),

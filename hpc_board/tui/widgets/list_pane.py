@@ -429,8 +429,7 @@ class ListPane(Vertical, Generic[T]):
 
     def read_on(self) -> None:
         """Request the page close to the visible one."""
-        lacks = not self._is_known or self.window.lacks(self._first_in_sight, self.grid.screenful)
-        if self._pages is not None and lacks:
+        if self._pages is not None and self.window.lacks(self._first_in_sight, self.grid.screenful):
             self.post_message(self.Wanted(self, anew=False))
 
     def _show_rows(self, select: str | None = None) -> None:
@@ -546,7 +545,6 @@ class ListPane(Vertical, Generic[T]):
 
     @on(FilterLine.Changed)
     def _narrow(self, event: FilterLine.Changed) -> None:
-        event.stop()
         self.narrow(event.words, self.scope)
 
     @on(FilterLine.Closed)

@@ -71,7 +71,8 @@ def test_a_page_has_what_is_in_sight_and_what_is_about_to_be(window: Window[int]
 )
 def test_it_lacks_what_is_about_to_come_into_sight(first: int, offset: int, below: bool, lacks: bool) -> None:
     assert known(10, offset=offset, below=below).lacks(first, 3) is lacks
-    assert not Window(int).lacks(0, 3)
+    assert Window(int).lacks(0, 3)
+    assert not Window(int, below=False).lacks(0, 3)
 
 
 @pytest.mark.parametrize(("counts", "first"), [(True, 1195), (False, 0)])
