@@ -1,6 +1,7 @@
 """A user's times on a board from one submission to the next, as a plot in text and as a table."""
 
 import math
+import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
@@ -65,11 +66,13 @@ def _only_words(run: Standing) -> str:
 
 
 def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
-    """Return the plot of runs in order: the slower the higher, with intervals and the steps of the board's best.
+    """Return the plot of runs in order: the slower the higher, with intervals.
 
+    Both lines have scores of the standings, where code has the median of its runs: the user's, and the board's best.
     Days are those of the time zone, None for that of this process.
     """
     lead, last = _leads(runs, records)
+    steps = _own_scores(runs)
     points = [(float(index), run.score_s) for index, run in enumerate(runs)]
     told = [f"{score_text(run.score_s)}, run {run.run}, {_day(run.submitted_at, zone)}" for run in runs]
     are_new = bests(runs)
@@ -91,7 +94,7 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
         (
             *([intervals] if known else []),
             *([Series(Kind.STEPS, tuple(lead), name="leader", is_dotted=True)] if lead else []),
-            Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD, "user"),
+            Series(Kind.STEPS, (*steps, (last, steps[-1][1])), Tone.GOOD, "user"),
             *(
                 Series(
                     Kind.POINTS,
@@ -164,6 +167,19 @@ def _leads(runs: Sequence[Standing], records: Sequence[Record]) -> tuple[list[tu
     if records:
         steps[last] = records[-1].score_s
     return list(steps.items()), last
+
+
+def _own_scores(runs: Sequence[Standing]) -> list[tuple[float, float]]:
+    """Return the steps of a user's best score among the runs; as in records, code has it from its first run on."""
+    scores: dict[int, list[float]] = {}
+    for run in runs:
+        scores.setdefault(run.entry, []).append(run.score_s)
+    found: list[tuple[float, float]] = []
+    for index, run in enumerate(runs):
+        score_s = statistics.median(scores[run.entry])
+        if not found or score_s < found[-1][1]:
+            found.append((float(index), score_s))
+    return found
 
 
 def bests(runs: Sequence[Standing]) -> list[bool]:

@@ -38,7 +38,9 @@ def cells(drawn: Log) -> list[str]:
 def run(number: int, score_s: float, factor: float | None = None) -> Standing:
     at = AT + timedelta(hours=number)
     interval = Interval(score_s / factor, score_s * factor) if factor else None
-    return Standing(1, "ada", score_s, number, number, at, "kernel.py", "self-run", "ada", interval=interval)
+    return Standing(
+        1, "ada", score_s, number, number, at, "kernel.py", "self-run", "ada", interval=interval, entry=number
+    )
 
 
 def record(hours: float, score_s: float, user: str = "bob") -> Record:
@@ -166,6 +168,13 @@ def test_a_history_has_a_step_at_each_record_and_the_whole_of_each_known_interva
     title = text_plot(plot, 80, 10).title
     assert title == "Score: ● fastest yet   ○ slower   ⠒⠒ user   ⠂⠂ leader   ⡇ 80 % interval"
     assert len(title) <= 74, "it is the title of a panel of 80 columns"
+
+
+def test_the_line_of_a_user_has_the_median_of_all_runs_of_the_same_code() -> None:
+    runs = [run(0, 4e-3), run(1, 2e-3), run(2, 3e-3), replace(run(3, 3e-3), entry=1)]
+    plot = history_plot(runs, [record(0, 4e-3, "ada"), record(1, 2.5e-3, "ada")])
+    (lead, own) = [each for each in plot.series if each.kind is Kind.STEPS]
+    assert own.points == lead.points == ((0.0, 4e-3), (1.0, 2.5e-3), (3.0, 2.5e-3))
 
 
 def test_records_before_and_after_the_runs_of_a_history_are_at_its_ends() -> None:
