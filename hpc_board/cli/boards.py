@@ -301,7 +301,7 @@ def sync(
 
 
 @command("hpc-board admin milestones vectoradd_py", "hpc-board admin milestones vectoradd_py --gpu H100")
-@click.argument("name", shell_complete=task_names)
+@click.argument("name", metavar="TASK", shell_complete=task_names)
 @gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
     """Run the milestones of a task.

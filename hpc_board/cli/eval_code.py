@@ -42,13 +42,13 @@ _LISTED_MAX = 12
     "hpc-board eval-code --file judge.py",
     "hpc-board eval-code vectoradd --language cpp",
 )
-@click.argument("name", required=False, shell_complete=task_names)
+@click.argument("name", metavar="[TASK]", required=False, shell_complete=task_names)
 @click.option("--language", metavar="L", type=click.Choice(_LANGUAGES), help="Only the programs for submissions in L.")
 @click.option("--file", "file_name", metavar="F", help="Print this file of the judge or of the task's eval.")
 def eval_code(open_: Open, name: str | None, language: str | None, file_name: str | None, as_json: bool) -> None:
     """Show the programs that evaluate submissions.
 
-    Without NAME, and for tasks with `harness: isolated`, lists the files of
+    Without TASK, and for tasks with `harness: isolated`, lists the files of
     the judge that runs in every job; --file prints one of them. For a task
     with its own eval program, prints that program.
     """
@@ -122,7 +122,7 @@ def _judge_blocks(files: Mapping[str, str], language: str | None) -> list[Block]
             "reference, generates the inputs from secret seeds and checks every output, including those of timed "
             "calls. A third process, the supervisor, owns the clock and the verdict. The task's own input generator "
             "and checks are in its reference.py, which a service does not publish; on a personal board, `hpc-board "
-            "task NAME --file reference.py` prints it."
+            "task TASK --file reference.py` prints it."
         ),
         table(
             shown,

@@ -17,7 +17,7 @@ from hpc_board.model.names import listed
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
 @tags_option("Only submissions with this tag; may be repeated.")
-@click.option("-t", "--task", metavar="NAME", help="Only this task.", shell_complete=task_names)
+@click.option("-t", "--task", metavar="TASK", help="Only this task.", shell_complete=task_names)
 @gpus_option("Only this GPU; comma-separated or repeated. Default: all.")
 @plot_option
 @click.option(

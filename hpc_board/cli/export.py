@@ -154,12 +154,12 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
     if form == TRACES and not written.rows:
         remark("Only runs of tasks that were imported from FlashInfer Trace have traces.")
     if written.closed:
-        remark(f"Not included: {count_text(written.closed, 'closed board')} with results; --task NAME adds one.")
+        remark(f"Not included: {count_text(written.closed, 'closed board')} with results; --task TASK adds one.")
 
 
 @command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")
 @click.option("--days", type=Number(700_000), metavar="N", help="Only the last N days.")
-@click.option("-t", "--task", metavar="NAME", shell_complete=task_names, help="Only this task.")
+@click.option("-t", "--task", metavar="TASK", shell_complete=task_names, help="Only this task.")
 @by_option("Count the runs of each account, or of each entrant.")
 def stats(open_: Open, days: int | None, task: str | None, by: str, as_json: bool) -> None:
     """Show usage statistics.

@@ -100,7 +100,7 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
     "hpc-board admin limit matmul --none",
     "hpc-board admin limit --gpu-seconds 3600 --per day",
 )
-@click.argument("name", required=False, shell_complete=task_names)
+@click.argument("name", metavar="[TASK]", required=False, shell_complete=task_names)
 @click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per --per: N, 0 or `none`.")
 @click.option("--other", metavar="N", type=_limit_number, help="Submissions in all other modes combined.")
 @click.option("--none", "no_limits", is_flag=True, help="Remove both limits, of all periods without --per.")
@@ -138,7 +138,7 @@ def limit(
     entrant, ada/agent-b, applies in addition to those of its user. Admins of a served board have no limits, and their
     reruns do not count.
 
-    --gpu-seconds, without NAME, limits the GPU time of each user on all boards.
+    --gpu-seconds, without TASK, limits the GPU time of each user on all boards.
     A run counts with its time limit until it has ended, then with its own
     seconds for the next hour, day or week, or for ever; so does a held GPU, without the
     seconds of the runs there. A user below the limit and without other runs in
@@ -147,14 +147,14 @@ def limit(
     given = ranked is not None or other is not None
     if gpu_seconds is not None:
         if name is not None or given or no_limits or user or role:
-            raise click.UsageError("--gpu-seconds is for all boards; expected neither NAME nor another limit.")
+            raise click.UsageError("--gpu-seconds is for all boards; expected neither TASK nor another limit.")
         of_gpus = open_().moderation.limit_gpu_time(_positive(gpu_seconds), Period(per or Period.DAY))
         print_done(LimitsView.of_gpus(of_gpus), f"All boards: {gpu_limit_text(of_gpus)}.", as_json=as_json)
         return
     if user and role:
         raise click.UsageError("--user and --role are mutually exclusive.")
     if name is None:
-        raise click.UsageError("expected NAME, or --gpu-seconds N to limit the GPU time on all boards.")
+        raise click.UsageError("expected TASK, or --gpu-seconds N to limit the GPU time on all boards.")
     if given == no_limits:
         raise click.UsageError("expected --ranked N, --other N or both, or --none to remove both limits.")
     board = open_()
@@ -349,7 +349,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int | None, a
     "hpc-board admin rerun matmul --submission 12 --submission 15",
     "hpc-board admin rerun matmul --top 3 --confirm",
 )
-@click.argument("name", shell_complete=task_names)
+@click.argument("name", metavar="TASK", shell_complete=task_names)
 @click.option("--top", metavar="N", type=Number(10_000), help="Only the top N users on each GPU; default: 100.")
 @gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 @click.option(

@@ -343,12 +343,12 @@ ncu_sets = _of_words("domain.job_options", "NCU_SETS")
 
 def gpus_option(text: str) -> Decorator:
     """Return the option for names of GPUs, with this help."""
-    return click.option("-g", "--gpu", "gpus", metavar="NAME", multiple=True, help=text, shell_complete=gpu_names)
+    return click.option("-g", "--gpu", "gpus", metavar="GPU", multiple=True, help=text, shell_complete=gpu_names)
 
 
 def tasks_option(text: str) -> Decorator:
     """Return the option for names of tasks, with this help."""
-    return click.option("-t", "--task", "tasks", metavar="NAME", multiple=True, help=text, shell_complete=task_names)
+    return click.option("-t", "--task", "tasks", metavar="TASK", multiple=True, help=text, shell_complete=task_names)
 
 
 def mode_option(text: str = "test (the default), benchmark, profile, sanitize or ranked.") -> Decorator:

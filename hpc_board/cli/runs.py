@@ -88,9 +88,9 @@ class _Filter(TypedDict):
     },
 )
 @click.option("--all", "everyone", is_flag=True, help="Runs of all users.")
-@click.option("--user", metavar="NAME", help="Runs of this user, an entrant (USER/NAME) or a team (@GROUP).")
-@click.option("-t", "--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
-@click.option("-g", "--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
+@click.option("--user", metavar="USER", help="Runs of this user, an entrant (USER/NAME) or a team (@GROUP).")
+@click.option("-t", "--task", metavar="TASK", help="Only runs of this task.", shell_complete=task_names)
+@click.option("-g", "--gpu", metavar="GPU", help="Only runs on this GPU.", shell_complete=gpu_names)
 @mode_option("Only test, benchmark, profile, sanitize or ranked runs.")
 @click.option(
     "--state",

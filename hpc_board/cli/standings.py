@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 _ROWS = 20
 _HISTORY_MAX = 10_000
 
-_name = click.argument("name", shell_complete=task_names)
-_name_if_any = click.argument("name", shell_complete=task_names, required=False)
+_name = click.argument("name", metavar="TASK", shell_complete=task_names)
+_name_if_any = click.argument("name", metavar="[TASK]", shell_complete=task_names, required=False)
 _gpus = gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 _top = limit_option("rows", _ROWS, "--top")
 _from = click.option(
@@ -98,7 +98,7 @@ _version = click.option(
 @click.option("--rank", type=Number(ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
 @_version
 @click.option(
-    "--user", metavar="NAME", help="A user's ranks on all boards, and newest runs.", shell_complete=user_names
+    "--user", metavar="USER", help="A user's ranks on all boards, and newest runs.", shell_complete=user_names
 )
 @click.option("--competition", metavar="NAME", help="The overall standings of a competition, by the name of its file.")
 @click.option("--versions", is_flag=True, help="List the task's versions with dates and numbers of entries.")
@@ -121,7 +121,7 @@ def show(
     """Show the standings of a task on each GPU.
 
     A row is an account's best passing ranked run, or with --by entrant that of each of its entrants. Your own row is
-    always shown. Rows without a rank are the task's reference and milestones. Without NAME, it lists the boards
+    always shown. Rows without a rank are the task's reference and milestones. Without TASK, it lists the boards
     with their leaders.
     """
     by_entrant, of_rows = by == By.ENTRANT, all_runs or top is not None or place > 1
@@ -137,13 +137,13 @@ def show(
         if name or gpus or rank is not None or version or versions or others:
             if user is not None and name:
                 words = f"`hpc-board history {name} --user {user}` shows a user's runs on a leaderboard"
-                raise click.UsageError(f"--user cannot be combined with NAME; {words}.")
+                raise click.UsageError(f"--user cannot be combined with TASK; {words}.")
             raise click.UsageError("--user can only be combined with --by, and --competition with --top.")
         _print_named(open_(), user or "", By(by), competition, row_limit(top, _ROWS, as_json=as_json), as_json=as_json)
         return
     if name is None:
         if versions or rank is not None or of_page or version:
-            raise click.UsageError("Missing argument 'NAME'.")
+            raise click.UsageError("Missing argument 'TASK'.")
         _print_leaders(open_(), listed(gpus), as_json=as_json)
         return
     board = open_()
@@ -202,7 +202,7 @@ def show_personal(
 @_gpus
 @click.option(
     "--user",
-    metavar="NAME",
+    metavar="USER",
     help="Runs of this user, an entrant (USER/NAME) or a team (@GROUP); default: you.",
     shell_complete=user_names,
 )
@@ -405,10 +405,10 @@ def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
 
 
 @command("hpc-board feed", "hpc-board feed vectoradd_py --gpu H100 --limit 5", "hpc-board feed --json")
-@click.argument("name", required=False, shell_complete=task_names)
-@click.option("-g", "--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
+@click.argument("name", metavar="[TASK]", required=False, shell_complete=task_names)
+@click.option("-g", "--gpu", metavar="GPU", help="Only the boards of this GPU.", shell_complete=gpu_names)
 @click.option(
-    "--user", metavar="NAME", help="Only changes by this user, or an entrant: USER/NAME.", shell_complete=user_names
+    "--user", metavar="USER", help="Only changes by this user, or an entrant: USER/NAME.", shell_complete=user_names
 )
 @limit_option("entries", _ROWS)
 @click.option("--before", type=Number(2**63 - 1), metavar="ID", help="Only entries older than this one.")

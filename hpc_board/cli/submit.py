@@ -96,7 +96,7 @@ _PIPED_NAME = "submission.py"
     "--task",
     "--leaderboard",
     "task",
-    metavar="NAME",
+    metavar="TASK",
     help="Task; default: from the file's header.",
     shell_complete=task_names,
 )

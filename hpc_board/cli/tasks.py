@@ -117,7 +117,7 @@ class _ShownByDefault(Group):
 
 @click.group(
     cls=_ShownByDefault,
-    subcommand_metavar="NAME | COMMAND ...",
+    subcommand_metavar="TASK | COMMAND ...",
     epilog=examples(
         "hpc-board task vectoradd_py",
         "hpc-board task vectoradd_py --file reference.py",
@@ -129,7 +129,7 @@ class _ShownByDefault(Group):
 def task() -> None:
     """Show a task, start to work on it, or develop a new one.
 
-    `task NAME` is short for `task show NAME`. A task with the name of a
+    `task TASK` is short for `task show NAME`. A task with the name of a
     command, such as "check", needs the long form.
     """
 
@@ -140,7 +140,7 @@ def task() -> None:
     "hpc-board task vectoradd_py --json",
     name="show",
 )
-@click.argument("name", shell_complete=task_names)
+@click.argument("name", metavar="TASK", shell_complete=task_names)
 @click.option("--file", "file_name", metavar="F", help="Print only this file of the task.")
 def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> None:
     """Show a task: description, rules, cases, files.
@@ -441,7 +441,7 @@ def _written(task: "Imported", parent: Path) -> str:
     "hpc-board template matmul --language cuBLAS -o kernel.cu",
     "hpc-board template vectoradd --header -o hpc_board.h",
 )
-@click.argument("name", shell_complete=task_names)
+@click.argument("name", metavar="TASK", shell_complete=task_names)
 @click.option(
     "--language",
     metavar="L",
@@ -503,7 +503,7 @@ def _starter(task: Task, language: str | None, allowed: Sequence[Gpu], output: P
     "hpc-board task start softmax_py",
     "hpc-board task start matmul ~/tuning --language C++",
 )
-@click.argument("name", shell_complete=task_names)
+@click.argument("name", metavar="TASK", shell_complete=task_names)
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--language",
@@ -515,7 +515,7 @@ def start(open_: Open, name: str, folder: Path | None, language: str | None, as_
     """Create a folder to work on a task in.
 
     It has the kernel to change, the reference, and AGENTS.md, which tells a coding agent the commands to test, rank,
-    compare and profile. FOLDER defaults to NAME. An existing folder is not changed.
+    compare and profile. FOLDER defaults to TASK. An existing folder is not changed.
     """
     from hpc_board.catalog import workplace
     from hpc_board.report.views.tasks import NewTaskView

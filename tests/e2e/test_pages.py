@@ -195,6 +195,7 @@ def before(name: str) -> Callable[[Callable[[Home], None]], Callable[[Home], Non
 
 
 @before("README.md")
+@before("index.md")
 def a_kernel_and_the_bundled_tasks(home: Home) -> None:
     skip_without("torch")
     home.settings(tasks=["tasks", "bundled"])
