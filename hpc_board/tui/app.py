@@ -355,6 +355,9 @@ class BoardApp(App[None]):
     def on_resize(self, event: events.Resize) -> None:
         self._fit(event.size.width, event.size.height)
 
+    def on_answered(self) -> None:
+        self._type_ahead.wake()
+
     def on_unmount(self) -> None:
         # An unwritable state file must not block the exit.
         with suppress(BoardError):

@@ -33,6 +33,10 @@ class Answer(Message, Generic[T], bubble=False):
     failure: BoardError | None = None
 
 
+class Answered(Message):
+    """An answer that a screen shows by now; keys may have waited for its rows."""
+
+
 class RunsState(msgspec.Struct, frozen=True):
     """The user's runs in flight, the time of the last answers of their schedulers, and the last failure.
 

@@ -55,13 +55,22 @@ class TypeAhead:
 
     async def add(self, typed: Typed) -> None:
         """Give a key now, or once those before it have had their effect."""
-        if _is_opening(self._origin) and self._app.screen is not self._origin:
-            # Another screen, such as that of a clicked row, is in front by now.
-            self.drop()
+        self._drop_outdated()
         if len(self._held) < _HELD_MAX:
             self._held.append(typed)
         if self.has_begun and self._wait is None:
             await self._give_next()
+
+    def wake(self) -> None:
+        """Give the keys that wait for rows, once the screen in front has handled the messages of an answer."""
+        self._drop_outdated()
+        if self._held and self._wait is None:
+            self._settle_soon(())
+
+    def _drop_outdated(self) -> None:
+        """Drop the keys for a screen that opens once another one, such as that of a clicked row, is in front."""
+        if _is_opening(self._origin) and self._app.screen is not self._origin:
+            self.drop()
 
     def drop(self) -> None:
         self._held.clear()
@@ -76,13 +85,14 @@ class TypeAhead:
             self._settle_soon((screen,))
 
     async def _give_next(self) -> None:
-        """Give the next key, unless a screen is being opened: Esc ends that, and drops the keys before it."""
+        """Give the next key, unless it waits for an opening screen or for rows: Esc ends that and drops keys before."""
         screen: Any = self._app.screen
+        keys = [getattr(typed, "key", "") for typed in self._held]
+        until_escape = keys.index("escape") if "escape" in keys else None
         if _is_opening(screen):
             self._origin = screen
-            keys = [getattr(typed, "key", "") for typed in self._held]
-            if "escape" in keys:
-                later = list(self._held)[keys.index("escape") + 1 :]
+            if until_escape is not None:
+                later = list(self._held)[until_escape + 1 :]
                 # The end of the opening drops all that are held by then.
                 self._held.clear()
                 screen.abandon_opening()
@@ -91,10 +101,11 @@ class TypeAhead:
         if self._origin is screen:
             self._held = deque(islice(self._held, self._dropped_without, None))
         self._origin, self._dropped_without = screen, 0
-        if not self._held:
-            return
         if self._waits_for_rows:
-            self._settle_soon(())
+            if until_escape is None:
+                return
+            self._held = deque(islice(self._held, until_escape, None))
+        if not self._held:
             return
         field = self._app.focused
         path = (field or screen).ancestors_with_self
@@ -108,20 +119,12 @@ class TypeAhead:
 
     @property
     def _waits_for_rows(self) -> bool:
-        """Return whether the next key waits for the rows of the screen in front; Esc and those of the app do not.
-
-        Esc, also behind others, leaves the screen, and drops the keys before it.
-        """
+        """Return whether the next key waits for the rows of the screen in front; those of the app do not."""
         screen = self._app.screen
         if not self._held or not getattr(screen, "is_loading", False) or isinstance(self._app.focused, Input):
             return False
-        keys = [getattr(typed, "key", "") for typed in self._held]
-        active = screen.active_bindings.get(keys[0])
-        if active is not None and active.node is self._app:
-            return False
-        if "escape" in keys:
-            self._held = deque(islice(self._held, keys.index("escape"), None))
-        return "escape" not in keys
+        active = screen.active_bindings.get(getattr(self._held[0], "key", ""))
+        return active is None or active.node is not self._app
 
     def _settle_soon(self, path: Sequence[MessagePump]) -> None:
         self._wait = object()
@@ -140,7 +143,7 @@ class TypeAhead:
             # Most keys cause no further messages; after one round, some may be on their way between queues.
             if number and not any(node.message_queue_size for node in path):
                 break
-        while app.screen_stack and (not app.screen.is_mounted or self._waits_for_rows):
+        while app.screen_stack and not app.screen.is_mounted:
             await asyncio.sleep(_MOUNTED_SECONDS)
         if app.screen_stack:
             await _handled((app.screen, app))

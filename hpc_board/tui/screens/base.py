@@ -33,7 +33,7 @@ from hpc_board.report.runners import cost_text
 from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import displayed, named
 from hpc_board.tui.local_files import remember_sent, sent_as
-from hpc_board.tui.messages import Answer, Heard, Open, RunnerChanged, RunsState, Tick
+from hpc_board.tui.messages import Answer, Answered, Heard, Open, RunnerChanged, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.targets import Target
 from hpc_board.tui.verbs import VERBS, binding
@@ -656,6 +656,7 @@ class BoardScreen(Screen[None]):
         elif isawaitable(taken := asked.then(event.value)):
             await taken
         self._show_opening()
+        self.post_message(Answered())
         if event.failure is None:
             self._catch_up()
 
