@@ -508,7 +508,7 @@ class SubmitScreen(BoardScreen):
         return previews, left, self.board.standings.pages(choice.task or "", choice.gpus, limit=1)
 
     def _facts(self, preview: Preview, board: Page) -> Sequence[tuple[str, str]]:
-        """Return what a user wants to know before a submission, by name."""
+        """Return the limits of a job and the times to beat, by name."""
         own, leader, reference = board.own, next(iter(board.rows), None), board.reference
         task = self._tasks.get(self._choice.task or "")
         return (

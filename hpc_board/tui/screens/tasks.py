@@ -373,9 +373,11 @@ class TasksScreen(BoardScreen):
             self.query_one("#facts", Static).update("")
 
     def _show_tasks(self, answer: tuple[Catalog, Mapping[str, InputError]]) -> None:
-        before, selected = self._catalog, self._selected
+        before, selected, had_deadlines = self._catalog, self._selected, self._has_deadlines
         catalog, self._none_allowed = answer
         self._catalog = catalog
+        if self._has_deadlines is not had_deadlines:
+            self.pane.set_columns(self._columns)
         if catalog.faults:
             self.fail("faults", catalog.faults[0])
         else:
@@ -494,6 +496,10 @@ class TasksScreen(BoardScreen):
         return () if self._catalog is None else self._catalog.tasks
 
     @property
+    def _has_deadlines(self) -> bool:
+        return any(task.deadline for task in self._tasks)
+
+    @property
     def _selected_key(self) -> str:
         """The key of the last selected task in the memory: each board has its own."""
         return f"selected on {self.board.address}"
@@ -530,6 +536,7 @@ class TasksScreen(BoardScreen):
     @property
     def _columns(self) -> tuple[Column, ...]:
         gpus, best, rank = self._gpus_of, self._own_best, self._own_rank
+        deadline = (Column("left", "Deadline", 9, self._left, attrgetter("deadline"), right=True),)
         return (
             Column(
                 "task", "Task", 10, self._named, lambda task: (not self._starts(task), task.name), grows=True, most=24
@@ -538,7 +545,7 @@ class TasksScreen(BoardScreen):
             Column(
                 "gpus", "GPUs", 5, lambda task: toned(gpus(task) or "all", Tone.MUTED), gpus, from_width=50, most=18
             ),
-            Column("best", "Best", 8, lambda task: toned(score_text(best(task)), Tone.OWN), best, right=True),
+            Column("best", "Your best", 9, lambda task: toned(score_text(best(task)), Tone.OWN), best, right=True),
             Column(
                 "rank",
                 "Rank",
@@ -547,7 +554,7 @@ class TasksScreen(BoardScreen):
                 rank,
                 right=True,
             ),
-            Column("left", "Deadline", 9, self._left, attrgetter("deadline"), right=True),
+            *(deadline if self._has_deadlines else ()),
         )
 
     def _named(self, task: Task) -> Text:

@@ -347,7 +347,7 @@ class ListPane(Vertical, Generic[T]):
         self.grid.set_columns(columns)
         if all(column.key != self.sorting.key for column in self._sort_columns):
             self._sort(self._sort_columns[0])
-        else:
+        elif self._pages is not None:
             self.forget()
             self.post_message(self.Wanted(self, anew=True))
 
