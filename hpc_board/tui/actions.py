@@ -49,6 +49,9 @@ _ALONE_SECONDS = 0.3
 """The time after which the actions are shown before that answer, longer than Textual's between two updates."""
 
 _RUN = re.compile(r"(?:run\s*)?(\d{1,18})", re.IGNORECASE)
+_START, _NAME, _WORDS, _LETTERS = 1.0, 0.9, 0.6, 0.3
+"""The scores of a line whose name begins with the query, has its words, has them with its own words, or its letters."""
+
 _KINDS = ("task", "board", "competition", "user")
 
 
@@ -134,7 +137,7 @@ class _Lines(Provider):
         # Within one provider, so that it knows when there is no match.
         asked = asyncio.create_task(self._found(query))
         try:
-            actions = self._matching(query)
+            actions = [(score, line) for line in self._palette_lines if (score := self._score(line, query))]
             widths = _widths([line for _, line in actions])
             for number, (score, line) in enumerate(actions, start=1):
                 if number == len(actions):
@@ -144,11 +147,9 @@ class _Lines(Provider):
             found = await asked
         finally:
             asked.cancel()
-        matcher = self.matcher(query)
         widths = _widths([*(line for _, line in actions), *(found or ())])
-        for place, line in enumerate(found or ()):
-            score = max(matcher.match(line.name), 1 / (2 + place))
-            yield Hit(score, self._drawn(line, widths), line.act, text=line.name)
+        for line in found or ():
+            yield Hit(self._score(line, query) or _LETTERS, self._drawn(line, widths), line.act, text=line.name)
         if self._find is not None and not (actions or found):
             line = _NOTHING if found is not None else _SILENT
             yield Hit(1, self._drawn(line, _widths([line])), line.act, text=query)
@@ -161,20 +162,18 @@ class _Lines(Provider):
             return await asyncio.wait_for(asyncio.to_thread(self._find, query), _FIND_SECONDS)
         return None
 
-    def _matching(self, query: str) -> list[tuple[float, PaletteLine]]:
-        """Return the scores and the lines of the actions that match a query."""
-        matcher = self.matcher(query)
-        parts = query.casefold().split()
-        found: list[tuple[float, PaletteLine]] = []
-        for line in self._palette_lines:
-            score = matcher.match(line.name)
-            if line.listed:
-                # Most words have the letters of a short query somewhere: they need its parts. The name counts twice.
-                in_words = all(part in line.words.casefold() for part in parts)
-                score = max(2 * score, matcher.match(line.words) if in_words else 0)
-            if score > 0:
-                found.append((score, line))
-        return found
+    def _score(self, line: PaletteLine, query: str) -> float:
+        """Return how well a line matches a query; Textual keeps the order of equal ones."""
+        parts, name = query.casefold().split(), line.name.casefold()
+        if not line.listed:
+            return _WORDS if _has_words(name, parts) else 0
+        if name.startswith(" ".join(parts)):
+            return _START
+        if _has_words(name, parts):
+            return _NAME
+        if _has_words(f"{name} {line.words.casefold()}", parts):
+            return _WORDS
+        return _LETTERS if self.matcher(query).match(line.name) else 0
 
     def _drawn(self, line: PaletteLine, widths: tuple[int, int]) -> Content:
         """Return a line with its key between name and words."""
@@ -185,6 +184,11 @@ class _Lines(Provider):
             (line.key.ljust(key_cells), Tone.ACCENT.value),
             Content(line.words).truncate(room, ellipsis=True).stylize(f"not bold {Tone.MUTED.value}"),
         )
+
+
+def _has_words(text: str, parts: Sequence[str]) -> bool:
+    """Return whether each part begins a word: most words have the letters of a short part somewhere."""
+    return all(re.search(rf"(?:\b|_){re.escape(part)}", text) for part in parts)
 
 
 def _widths(lines: Sequence[PaletteLine]) -> tuple[int, int]:

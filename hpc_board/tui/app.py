@@ -54,7 +54,7 @@ from hpc_board.tui.terminal import (
     notification_sequence,
 )
 from hpc_board.tui.type_ahead import TypeAhead
-from hpc_board.tui.verbs import VERBS, binding
+from hpc_board.tui.verbs import binding, position
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -105,7 +105,7 @@ PLACES: Mapping[str, targets.Target] = {
     "feed": targets.Feed(),
     "cluster": targets.Cluster(),
 }
-"""The targets that the command palette offers from other screens, by their verbs; all but the form have a key."""
+"""The targets that a key opens from every screen, by their verbs."""
 
 
 def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
@@ -233,7 +233,7 @@ class BoardApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
             binding("admin"),
-            *(binding(name, show=False) for name in ("tasks", "runs", "feed", "cluster")),
+            *(binding(name, show=False) for name in ("submit", "tasks", "runs", "feed", "cluster")),
             Binding("ctrl+q", "quit", "Quit", tooltip="Quit; ^q in fields and filled forms; runs continue"),
             Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="Suspend; `fg` in the shell returns"),
@@ -413,8 +413,6 @@ class BoardApp(App[None]):
         from hpc_board.tui.screens.dialogs import HelpKey, HelpScreen, KeyGroup
 
         def group(active: ActiveBinding) -> KeyGroup:
-            if active.binding.action in keys.SECOND:
-                return KeyGroup.SECOND
             if (active.node is self and active.binding.action not in PLACES) or active.binding.id == "screen.back":
                 return KeyGroup.APP
             return KeyGroup.PLACES if keys.opens_place(active.binding.action) else KeyGroup.ACTIONS
@@ -423,12 +421,11 @@ class BoardApp(App[None]):
             lines = [
                 HelpKey(
                     self.get_key_display(active.binding),
-                    active.binding.tooltip or active.binding.description,
+                    active.binding.tooltip,
                     active.binding.id or "",
                     group(active),
                 )
-                for active in screen.active_bindings.values()
-                if active.binding.tooltip
+                for active in _explained(screen)
             ]
             self.push_screen(HelpScreen(screen.NAME, screen.HELP, lines))
 
@@ -436,23 +433,21 @@ class BoardApp(App[None]):
         if (screen := self._front) is None:
             return
         found: dict[str, PaletteLine] = {}
-        for active in screen.active_bindings.values():
+        names = {**screen.key_labels, **screen.command_names}
+        for active in _explained(screen):
             binding = active.binding
             # Bindings without an id move cursors.
-            if not (binding.id and binding.tooltip and active.enabled) or binding.action == "commands":
+            if not (binding.id and active.enabled) or binding.action == "commands":
                 continue
             act = partial(self.run_action, binding.action, active.node)
             key = self.get_key_display(binding)
-            name = screen.command_names.get(binding.action, binding.description)
+            name = names.get(binding.action, binding.description)
             found.setdefault(name, PaletteLine(name, binding.tooltip, key, act))
         for runner in self.runs_state.runners:
             line = PaletteLine(
                 f"Release {runner.gpu}", "Release the GPU that you hold", "", partial(screen.offer_release, runner)
             )
             found.setdefault(line.name, line)
-        if not isinstance(self._place, targets.Submit):
-            verb, target = VERBS["submit"], PLACES["submit"]
-            found.setdefault(verb.word, PaletteLine(verb.word, verb.meaning, "", partial(self._go_to, target)))
         if not self.no_color:
             words = f"Choose the colours; now {self.theme}"
             found["Theme"] = PaletteLine("Theme", words, "", self.action_themes)
@@ -508,6 +503,7 @@ class BoardApp(App[None]):
         """Return whether others than the user may submit to the board; on a personal one, few need the Admin screen."""
         return self._board.served
 
+    action_submit = partialmethod(_go_to, PLACES["submit"])
     action_tasks = partialmethod(_go_to, PLACES["tasks"])
     action_runs = partialmethod(_go_to, PLACES["runs"])
     action_feed = partialmethod(_go_to, PLACES["feed"])
@@ -979,6 +975,12 @@ class BoardApp(App[None]):
             self._write_through("\a")
         elif self._preferences.notify is Notify.OSC9:
             self._write_through(notification_sequence(text, os.environ))
+
+
+def _explained(screen: Screen[Any]) -> list[ActiveBinding]:
+    """Return the bindings in force that have a meaning, in the order of the last line."""
+    active = (active for active in screen.active_bindings.values() if active.binding.tooltip)
+    return sorted(active, key=lambda active: position(active.binding))
 
 
 def keyed() -> tuple[type[DOMNode], ...]:

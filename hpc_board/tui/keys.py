@@ -9,12 +9,9 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 _PLACES = frozenset(
-    ("admin", "cluster", "code", "description", "feed", "log", "mine", "runs", "standings", "tasks", "trend", "user")
+    ("admin", "cluster", "code", "competition", "feed", "mine", "runs", "show", "standings", "tasks", "trend", "user")
 )
 """The actions that open another place, and change nothing."""
-
-SECOND = frozenset(("description", "log", "reverse"))
-"""The actions that other keys, or the mouse, have as well."""
 
 _DISPLAYED = {"esc": "Esc", "⏎": "Enter", "space": "Space", "tab": "Tab", "pgup": "PgUp", "pgdn": "PgDn"}
 

@@ -26,7 +26,6 @@ class Verb(msgspec.Struct, frozen=True):
 
 
 VERBS = {
-    "panel": Verb("tab", "Panel", "Move to the next panel", "focus_next"),
     "pause": Verb("P", "Pause", "Pause submissions, or resume them"),
     "mode": Verb("M", "Mode", "Submit the next saves in mode test, benchmark or ranked"),
     "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only"),
@@ -39,7 +38,6 @@ VERBS = {
     "edit": Verb("e", "Edit", "Edit the file, then submit it"),
     "cancel": Verb("c", "Cancel", "Cancel the run, or the selected runs"),
     "standings": Verb("b", "Board", "Open the board: the standings of the task"),
-    "runs": Verb("r", "Runs", "Show your runs"),
     "mine": Verb("u", "Your row", "Go to your row, and from there to the first"),
     "scope": Verb("a", "All", "Switch between your runs and those of all users"),
     "code": Verb("v", "Code", "Show the submitted file, if you may read it"),
@@ -48,15 +46,16 @@ VERBS = {
     "user": Verb("U", "User", "Show the user's ranks and newest runs"),
     "watch": Verb("w", "Watch", "Submit the file on every save"),
     "rerun": Verb("R", "Rerun", "Rerun it with the same file, or the selected runs"),
+    "write": Verb("W", "Write", "Write the starter to a file"),
     "select": Verb("space", "Select", "Select or deselect the row"),
-    "feed": Verb("f", "Feed", "Show recent changes to the standings"),
+    "hold": Verb("f6", "Hold", "Hold the GPU for your next runs, or release it"),
+    "runs": Verb("r", "Runs", "Show your runs"),
     "competition": Verb("C", "Overall", "Show the overall standings of the board's competition"),
+    "feed": Verb("f", "Feed", "Show recent changes to the standings"),
     "cluster": Verb("p", "Cluster", "Show the state of the GPUs"),
     "tasks": Verb("T", "Tasks", "Go to the list of tasks, and close all other screens"),
     "admin": Verb("A", "Admin", "Manage boards, users and runs"),
-    "hold": Verb("f6", "Hold", "Hold the GPU for your next runs, or release it"),
-    "write": Verb("W", "Write", "Write the starter to a file"),
-    "log": Verb("L", "Log", "Switch between report and log"),
+    "panel": Verb("tab", "Panel", "Move to the next panel", "focus_next"),
     "sort": Verb("o", "Sort", "Sort by the next column, like a click on its header"),
     "refresh": Verb("f5", "Refresh", "Read it again", "again"),
     "filter": Verb("slash", "Filter", "Filter the list as you type", display="/"),
@@ -67,12 +66,31 @@ VERBS = {
     "copy": Verb("y", "Copy", "Copy text or run number; again: command, file, job", shown=False),
     "select_all": Verb("asterisk", "Select all", "Select all loaded rows, or none", "toggle_all", "*", shown=False),
     "reverse": Verb("O", "Reverse", "Reverse the order", shown=False),
-    "description": Verb("d", "Focus", "Move the focus between list and description", shown=False),
 }
-"""The verbs by name, in the order of the last line and of the manual.
+"""The verbs by name, in the order of the manual: those of an object, places, those of a view.
 
 `/` filters a list where rows disappear, and searches elsewhere.
 """
+
+_FIRST = ("select_cursor", "send", "search", "filter")
+"""The actions whose keys begin the last line, wherever the focus is."""
+
+_LAST = ("back", "quit", "suspend_process", "commands", "help")
+"""The actions of all screens, whose keys end the last line."""
+
+_POSITIONS = {verb.word: position for position, verb in enumerate(VERBS.values())}
+
+
+def position(binding: Binding) -> int:
+    """Return the position of a key in the last line, the help and the palette.
+
+    The keys of a single screen are before the verbs, and those of its pages behind them.
+    """
+    if binding.action in _FIRST:
+        return _FIRST.index(binding.action) - len(_FIRST) - 1
+    if binding.action in _LAST:
+        return len(VERBS) + 1 + _LAST.index(binding.action)
+    return _POSITIONS.get(binding.description, len(VERBS) if binding.key.isdigit() else -1)
 
 
 def binding(name: str, meaning: str = "", *, action: str = "", **options: Any) -> Binding:

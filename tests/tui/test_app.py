@@ -643,14 +643,14 @@ async def test_output_takes_the_place_of_the_words_that_there_is_none() -> None:
     async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
-        await pilot.press("enter", "L")
+        await pilot.press("enter", "3")
         await until(pilot, lambda: "Run 50 has no output" in text_of(pilot.app))
         board.logs[50] = "loading modules\n"
         await until(pilot, lambda: "loading modules" in text_of(pilot.app))
         assert "no output" not in text_of(pilot.app)
 
 
-@pytest.mark.parametrize(("size", "keys"), [((80, 24), ("L",)), ((120, 40), ())])
+@pytest.mark.parametrize(("size", "keys"), [((80, 24), ("3",)), ((120, 40), ())])
 async def test_a_long_log_of_a_run_that_has_ended_is_read_from_its_top(
     size: tuple[int, int], keys: tuple[str, ...]
 ) -> None:
@@ -747,7 +747,7 @@ async def test_hostile_text_is_shown_as_text(size: tuple[int, int]) -> None:
         ("r",),
         ("r", "a"),
         ("r", "enter"),
-        ("r", "enter", "L"),
+        ("r", "enter", "3"),
         ("r", "down", "enter"),
         ("b",),
         ("s",),

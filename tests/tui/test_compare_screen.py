@@ -156,7 +156,7 @@ async def test_the_keys_of_a_run_act_on_the_newer_one() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "u", "m", "home", "m")
-        assert {"Tab Panel", "s Submit", "e Edit", "b Board"} <= {
+        assert {"s Submit", "e Edit", "b Board"} <= {
             f"{key.key_display} {key.description}" for key in footer_keys(pilot.app)
         }
         await press(pilot, "v")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual.app import App
 from textual.binding import Binding
+from textual.command import CommandList
 from textual.dom import DOMNode
 from textual.keys import key_to_character
 
@@ -140,7 +141,7 @@ async def test_every_list_is_filtered_by_words_that_are_no_commands(way: str, wo
 async def test_a_key_of_the_table_that_a_screen_lacks_says_so() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        for way in (("t",), ("r", "r"), ("f", "f5"), ("s", "tab", "tab", "tab", "tab", "tab", "slash")):
+        for way in (("t",), ("r", "r"), ("f", "f5"), ("T", "s", "tab", "tab", "tab", "tab", "tab", "slash")):
             await press(pilot, *way)
             shown = displayed({"slash": "/"}.get(way[-1], way[-1]))
             assert toasts(pilot.app)[-1] == f"{shown} has no effect here."
@@ -215,6 +216,26 @@ async def test_a_dimmed_key_tells_why_it_has_no_effect() -> None:
         assert toasts(pilot.app)[-1] == "Choose a file."
 
 
+async def test_a_key_that_a_run_lacks_says_why() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        for way, words in (
+            (("m",), "Run 41 has no times: mark a run in mode benchmark or ranked that has ended."),
+            (("end", "c"), "Run 35 has ended."),
+            (("enter", "c"), "Run 35 has ended."),
+        ):
+            await press(pilot, *way)
+            assert toasts(pilot.app)[-1] == words
+
+
+async def test_the_form_opens_from_a_screen_without_a_run() -> None:
+    async with app_on(AdminBoard()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "2", "s")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+
+
 async def test_the_last_line_says_that_it_has_no_room_for_all_keys() -> None:
     async with app_on(FakeBoard()).run_test(size=(200, 30)) as pilot:
         await settled(pilot)
@@ -241,12 +262,20 @@ async def test_the_last_line_offers_no_key_that_a_field_takes() -> None:
         assert isinstance(pilot.app.screen, HelpScreen)
 
 
-async def test_the_help_has_second_keys_at_its_end() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 60)) as pilot:
+async def test_the_help_and_the_palette_have_the_keys_in_the_order_of_the_last_line() -> None:
+    async with app_on(AdminBoard()).run_test(size=(200, 60)) as pilot:
         await settled(pilot)
+        await press(pilot, "r")
+        line = [key.description for key in footer_keys(pilot.app) if key.description != "Actions"]
         await press(pilot, "f1")
         shown = text_of(pilot.app)
-        assert shown.index("On every screen") < shown.index("Further keys") < shown.index("Move the focus between")
+        meanings = "Open the selected row", "Cancel the run", "Show the state of the GPUs", "Quit;"
+        assert sorted(meanings, key=shown.index) == [*meanings]
+        assert "^d ^u by half a page" in shown
+        await press(pilot, "escape", "ctrl+p")
+        names = [option.hit.text for option in pilot.app.screen.query_one(CommandList).options]  # type: ignore[attr-defined]
+        assert "All users" in line
+        assert [name for name in names if name in line] == line
 
 
 class Served(AdminBoard):
@@ -263,6 +292,8 @@ async def test_the_last_line_has_the_key_of_admin_where_others_take_part(
         await settled(pilot)
         assert ("A Admin" in text_of(pilot.app)) is is_shown
         await press(pilot, "r")
+        await pilot.resize_terminal(200, 30)
+        await settled(pilot)
         assert ("A Admin" in text_of(pilot.app)) is is_shown
 
 
@@ -272,7 +303,8 @@ def key_line(app: App[Any]) -> str:
 
 
 async def test_the_last_line_has_the_verbs_in_one_order_on_all_screens() -> None:
-    words = sorted((verb.word for verb in VERBS.values()), key=lambda word: word not in ("Filter", "Search"))
+    verbs = sorted((verb.word for verb in VERBS.values()), key=lambda word: word not in ("Filter", "Search"))
+    words = ["Open", *verbs, "Back", "Quit", "Actions", "Help"]
     ways = (
         *(
             (),
@@ -295,7 +327,6 @@ async def test_the_last_line_has_the_verbs_in_one_order_on_all_screens() -> None
             shown = [key.description for key in footer_keys(pilot.app)]
             assert len({*shown} & {*words}) > 1, way
             assert [word for word in shown if word in words] == [word for word in words if word in shown], way
-            assert shown[-1] == "Help", way
             await press(pilot, *["escape"] * len(way))
 
 

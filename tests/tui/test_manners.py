@@ -99,7 +99,7 @@ async def test_no_action_is_in_the_palette_twice_and_no_screen_leads_to_itself(
 async def test_the_palette_keeps_its_column_beside_long_names() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "ctrl+p", *"ed")
+        await press(pilot, "ctrl+p", "d")
         words = ("Show recent changes to the standings", "Theme, dark")
         await until(pilot, lambda: all(each in text_of(pilot.app) for each in words))
         lines = text_of(pilot.app).splitlines()
@@ -293,7 +293,7 @@ async def test_a_fault_of_the_settings_is_told_before_the_form_for_a_file_too(tm
 
 
 def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
-    assert written_preferences(tmp_path, "keys: {report.log: c, run.cancel: x}").fault is None
+    assert written_preferences(tmp_path, "keys: {runs.select: c, run.cancel: space}").fault is None
 
 
 def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> None:

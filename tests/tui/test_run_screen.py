@@ -350,7 +350,7 @@ async def test_a_long_log_is_searched_and_its_matches_are_gone_through() -> None
         await press(pilot, "r", "down", "down", "enter", "slash")
         assert "/ Search" not in text_of(pilot.app)
         assert not pilot.app.screen.query("FilterLine Input")
-        await press(pilot, "L", "slash", *"error", "enter")
+        await press(pilot, "3", "slash", *"error", "enter")
         view = pilot.app.screen.query_one("#log", LogView)
         assert [match.line - 1 for match in view.matches] == [7, 37, 67, 97]
         assert "/error: 1 of 4" in text_of(pilot.app)
@@ -385,7 +385,7 @@ async def test_the_log_beside_the_overview_is_searched_and_one_without_text_is_n
         await press(pilot, "r", "down", "down", "enter", "slash", *"two", "enter")
         assert "/two: 1 of 1" in text_of(pilot.app)
         assert pilot.app.screen.query_one("#overview").display
-        await press(pilot, "escape", "escape", "end", "enter", "L")
+        await press(pilot, "escape", "escape", "end", "enter", "3")
         assert "/ Search" not in text_of(pilot.app)
 
 
@@ -394,7 +394,7 @@ async def test_keys_that_follow_at_once_are_not_typed_into_a_field_that_was_left
     board.logs[39] = "one\none\n"
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "L", "slash")
+        await press(pilot, "r", "down", "down", "enter", "3", "slash")
         for key in (*"one", "enter", "n"):
             pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await settled(pilot)
@@ -407,7 +407,7 @@ async def test_a_log_says_whether_it_is_followed_and_what_came_meanwhile() -> No
     async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
-        await pilot.press("down", "enter", "L")
+        await pilot.press("down", "enter", "3")
         await until(pilot, lambda: "line 99" in text_of(pilot.app) and "following" in text_of(pilot.app))
         await pilot.press("home")
         await until(pilot, lambda: "paused: End resumes" in text_of(pilot.app))
@@ -424,7 +424,7 @@ async def test_what_the_user_does_last_decides_whether_a_log_is_followed() -> No
     board.logs[40] = text = "".join(f"line {number}{' wide' * 20}\n" for number in range(100))
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "enter", "L")
+        await press(pilot, "r", "down", "enter", "3")
         pane, view = pilot.app.screen.query_one("#printed", TextPane), pilot.app.screen.query_one("#log", LogView)
 
         def grow() -> None:

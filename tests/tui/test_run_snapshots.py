@@ -28,7 +28,7 @@ SCREENS = {
     "runs_that_nothing_fits": ("r", "slash", *"qqq", "enter"),
     "cases_of_a_pass": ("r", "down", "down", "enter", "2", "end"),
     "cases_of_a_failure": ("r", "down", "down", "down", "enter", "2"),
-    "search_in_a_log": ("r", "down", "down", "enter", "L", "slash", *"hello"),
+    "search_in_a_log": ("r", "down", "down", "enter", "3", "slash", *"hello"),
     "evidence_of_a_lost_run": ("r", "end", "enter", "6"),
     "cluster": ("r", "p", "down", "down"),
 }

@@ -124,7 +124,7 @@ async def test_the_reference_of_a_task_is_read_searched_and_left() -> None:
     files = tuple(replace(file, text=CODE) if file.text is not None else file for file in task.files)
     async with app_on(FakeBoard(tasks=[replace(task, files=files)])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "right_square_bracket", "d", "slash", *"last", "enter")
+        await press(pilot, "right_square_bracket", "enter", "slash", *"last", "enter")
         assert "/last: 1 of 1" in text_of(pilot.app)
         assert "last = None" in text_of(pilot.app)
         await press(pilot, "y")

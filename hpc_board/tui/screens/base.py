@@ -68,7 +68,7 @@ _HOLD_HELP = (
 USER_KEY = binding("user", id="row.user")
 """The binding of a screen with a `user_in_hand`."""
 
-_VERB_OF = {verb.key: verb for verb in VERBS.values()}
+_VERB_OF = {verb.key: name for name, verb in VERBS.items()}
 
 NOTHING_SELECTED = "Nothing is selected."
 """The reason against an action on a row where there is none."""
@@ -538,8 +538,11 @@ class BoardScreen(Screen[None]):
         active = self.active_bindings.get(event.key)
         if active is not None and not active.enabled:
             self.notify(self.reason_against(active.binding.action))
-        elif active is None and (verb := _VERB_OF.get(event.key)) is not None:
-            self.notify(f"{displayed(verb.display or verb.key)} has no effect here.")
+        elif active is None and (name := _VERB_OF.get(event.key)) is not None:
+            verb = VERBS[name]
+            key = displayed(verb.display or verb.key)
+            reason = self.reason_against(verb.action or name)
+            self.notify(f"{key} has no effect here." if reason in ("", NOTHING_SELECTED) else reason)
 
     def action_focus_next(self) -> None:
         self.focus_next()

@@ -233,7 +233,6 @@ class KeyGroup(Enum):
     ACTIONS = "Actions"
     PLACES = "Go to"
     APP = "On every screen"
-    SECOND = "Further keys"
 
 
 class HelpKey(msgspec.Struct, frozen=True):
@@ -282,9 +281,8 @@ class HelpScreen(ModalScreen[None]):
         if self._about:
             yield Text("About this screen", f"bold {Tone.ACCENT.value}")
             yield Padding(coded(self._about), (0, 0, 1, 0))
-        yield Text(
-            "Mouse: click rows, tabs and keys in the last line. Other keys and themes: docs/app.md.", Tone.MUTED.value
-        )
+        yield Text("Rows and lines: arrows, j k, g G, ^f ^b by the page, ^d ^u by half a page.", Tone.MUTED.value)
+        yield Text("Mouse: click rows, tabs, heads of columns, the path, the keys in the last line.", Tone.MUTED.value)
 
 
 class SourceTree(DirectoryTree):

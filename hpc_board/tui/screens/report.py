@@ -75,7 +75,6 @@ class ReportScreen(RunScreen):
 
     NAME: ClassVar[str] = "Run"
     BINDINGS: ClassVar[list[BindingType]] = [
-        binding("log"),
         binding("search", "Search the text beside the overview or the cases"),
         *page_bindings(_PAGES),
     ]
@@ -169,9 +168,6 @@ class ReportScreen(RunScreen):
     def action_turn(self, by: int) -> None:
         pages = self._shown_pages
         self.action_show(pages[(pages.index(self._page) + by) % len(pages)])
-
-    def action_log(self) -> None:
-        self.action_show("overview" if self._page == "log" else "log")
 
     def action_code(self) -> None:
         self.action_show("code")

@@ -73,10 +73,9 @@ class RunScreen(BoardScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in self.WITHOUT:
             return False
-        if action == "cancel" and (not isinstance(run := self.run_in_hand, Run) or run.state.ended):
-            return False
-        if action == "mark" and isinstance(run := self.run_in_hand, Run) and run.id != self.marked:
-            return run.mode in _TIMED and run.verdict is not None
+        if action in ("cancel", "mark") and self.reason_against(action):
+            # The last line has the keys of few runs only there.
+            return None if action == "mark" and self.run_in_hand is None else False
         return super().check_action(action, parameters)
 
     def reason_against(self, action: str) -> str:
@@ -85,6 +84,11 @@ class RunScreen(BoardScreen):
         run = self.run_in_hand
         if run is None:
             return NOTHING_SELECTED
+        if action == "cancel" and not (isinstance(run, Run) and not run.state.ended):
+            return f"Run {run.id} has ended."
+        is_timed = not isinstance(run, Run) or (run.mode in _TIMED and run.verdict is not None)
+        if action == "mark" and not is_timed and run.id != self.marked:
+            return f"Run {run.id} has no times: mark a run in mode benchmark or ranked that has ended."
         return self.reason_of_owner(run) if action in _ON_AN_OWN_RUN else ""
 
     def reason_of_owner(self, run: Run | NamedRun) -> str:

@@ -95,7 +95,7 @@ class TasksScreen(BoardScreen):
         binding("write"),
         binding("edit", "Edit your latest file, else the starter, then submit it"),
         binding("watch", "Submit your latest file, else the starter, on every save"),
-        *bindings("sort", "reverse", "description"),
+        *bindings("panel", "sort", "reverse"),
         binding("copy", "Copy the shown text to the clipboard"),
         binding("refresh", "Reload the task folders", action="reload", show=False),
     ]
@@ -217,12 +217,6 @@ class TasksScreen(BoardScreen):
 
     def action_show(self, part: str) -> None:
         self.tabs.active = part
-
-    def action_description(self) -> None:
-        if self.about.has_focus or self.about.has_focus_within:
-            self._go_to_list()
-        else:
-            self._reader.focus()
 
     def _go_to_list(self) -> None:
         # A list that is not shown takes no focus.

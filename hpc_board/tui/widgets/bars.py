@@ -19,7 +19,7 @@ from hpc_board.report.formatting import span_text
 from hpc_board.tui.formatting import held_text, holding
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import BRAND, Tone, coded, plain_text, toned
-from hpc_board.tui.verbs import VERBS
+from hpc_board.tui.verbs import position
 
 _ASKED_FROM_WIDTH = 70
 _HOLDING_FROM_WIDTH = 80
@@ -141,17 +141,11 @@ def _page_of(tab: Tab) -> str:
     return str(tab.id).removeprefix("page-")
 
 
-_ALWAYS = ("help", "admin")
-"""The actions whose keys are always shown: help lists the others, and no other way leads to Admin."""
+_ALWAYS = ("back", "help")
+"""The actions whose keys are always shown; help lists the others."""
 
 _ALL_KEYS = "All keys"
 """The word of the help where the line has no room for some keys."""
-
-_FIRST = ("select_cursor", "back", "search", "filter")
-"""The actions whose keys begin the line, on every page and wherever the focus is."""
-
-_PLACES = {verb.word: place for place, verb in enumerate(VERBS.values())}
-"""The places of the verbs by their words: keys of a single screen are before them, those of the app behind."""
 
 
 class _Key(NamedTuple):
@@ -205,8 +199,8 @@ class KeyLine(Footer):
         hidden = () if getattr(self.app, "has_participants", True) else ("admin",)
         actions = set()
         first: dict[tuple[str, str], _Key] = {}
-        places: dict[str, int] = {}
-        for node, binding, is_enabled, _ in self.screen.active_bindings.values():
+        positions: dict[str, int] = {}
+        for _, binding, is_enabled, _ in self.screen.active_bindings.values():
             if not binding.show or binding.action in actions or binding.action in hidden:
                 continue
             actions.add(binding.action)
@@ -215,11 +209,9 @@ class KeyLine(Footer):
             name = binding.action.partition("(")[0], description
             if name not in first or len(display) == 1:
                 first[name] = _Key(binding.action, display, description, is_enabled)
-                other = len(_PLACES) if node is self.app else -1
                 # A button of a dialog may have the word of a verb.
-                places[binding.action] = other if self.screen.is_modal else _PLACES.get(binding.description, other)
-        places |= {action: place - len(_FIRST) - 1 for place, action in enumerate(_FIRST)}
-        return sorted(first.values(), key=lambda key: places[key.action])
+                positions[binding.action] = 0 if self.screen.is_modal else position(binding)
+        return sorted(first.values(), key=lambda key: positions[key.action])
 
     def _fitting(self) -> list[_Key]:
         keys = self._all_keys()
