@@ -15,6 +15,7 @@ class Verb(msgspec.Struct, frozen=True):
     """A verb: its key, its word in the last line, its meaning in the help, and its action if that has another name.
 
     `display` is the key as it is shown, where Textual's name differs. One that is not `shown` is left to the help.
+    `where` tells the user of its key elsewhere what it is for.
     """
 
     key: str
@@ -23,49 +24,60 @@ class Verb(msgspec.Struct, frozen=True):
     action: str = ""
     display: str | None = None
     shown: bool = True
+    where: str = "on other screens"
 
+
+_A_RUN, _A_LIST, _ADMIN, _WATCH = "on a run", "on a list with rows", "on a page of Admin", "on Watch"
 
 VERBS = {
-    "pause": Verb("P", "Pause", "Pause submissions, or resume them"),
-    "mode": Verb("M", "Mode", "Submit the next saves in mode test, benchmark or ranked"),
-    "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only"),
-    "terms": Verb("D", "Terms", "Change deadline, freeze and names of the selected board"),
-    "stop": Verb("S", "Stop", "Stop submissions to all boards, or start them again"),
-    "limits": Verb("H", "Limits", "Limit the submissions per user and period to the selected board"),
-    "ban": Verb("B", "Ban", "Ban the selected user from submitting, or lift the ban"),
-    "remove": Verb("X", "Remove", "Remove the submission from the standings, or readmit it"),
+    "pause": Verb("P", "Pause", "Pause submissions, or resume them", where=_WATCH),
+    "mode": Verb("M", "Mode", "Submit the next saves in mode test, benchmark or ranked", where=_WATCH),
+    "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only", where=_ADMIN),
+    "terms": Verb("D", "Terms", "Change deadline, freeze and names of the selected board", where=_ADMIN),
+    "stop": Verb("S", "Stop", "Stop submissions to all boards, or start them again", where=_ADMIN),
+    "limits": Verb("H", "Limits", "Limit the submissions per user and period to the selected board", where=_ADMIN),
+    "ban": Verb("B", "Ban", "Ban the selected user from submitting, or lift the ban", where=_ADMIN),
+    "remove": Verb("X", "Remove", "Remove the submission from the standings, or readmit it", where=_ADMIN),
     "submit": Verb("s", "Submit", "Submit a file: that of the run, or one for the task"),
     "edit": Verb("e", "Edit", "Edit the file, then submit it"),
-    "cancel": Verb("c", "Cancel", "Cancel the run, or the selected runs"),
+    "cancel": Verb("c", "Cancel", "Cancel the run, or the selected runs", where="on a run in flight"),
     "standings": Verb("b", "Board", "Open the board: the standings of the task"),
-    "mine": Verb("u", "Your row", "Go to your row, and from there to the first"),
-    "scope": Verb("a", "All", "Switch between your runs and those of all users"),
-    "code": Verb("v", "Code", "Show the submitted file, if you may read it"),
-    "trend": Verb("t", "Trend", "Show the user's scores over time"),
-    "mark": Verb("m", "Mark", "Mark the run; a second mark compares both"),
-    "user": Verb("U", "User", "Show the user's ranks and newest runs"),
+    "mine": Verb("u", "Your row", "Go to your row, and from there to the first", where="on a board"),
+    "scope": Verb("a", "All", "Switch between your runs and those of all users", where="on Runs, a board or the feed"),
+    "code": Verb("v", "Code", "Show the submitted file, if you may read it", where=_A_RUN),
+    "trend": Verb("t", "Trend", "Show the user's scores over time", where=_A_RUN),
+    "mark": Verb("m", "Mark", "Mark the run; a second mark compares both", where="on a run with times"),
+    "user": Verb("U", "User", "Show the user's ranks and newest runs", where=_A_RUN),
     "watch": Verb("w", "Watch", "Submit the file on every save"),
-    "rerun": Verb("R", "Rerun", "Rerun it with the same file, or the selected runs"),
-    "write": Verb("W", "Write", "Write the starter to a file"),
-    "select": Verb("space", "Select", "Select or deselect the row"),
-    "hold": Verb("f6", "Hold", "Hold the GPU for your next runs, or release it"),
+    "rerun": Verb("R", "Rerun", "Rerun it with the same file, or the selected runs", where=_A_RUN),
+    "write": Verb("W", "Write", "Write the starter to a file", where="on Tasks"),
+    "select": Verb("space", "Select", "Select or deselect the row", where="on Runs"),
+    "hold": Verb("f6", "Hold", "Hold the GPU for your next runs, or release it", where="on a GPU that may be held"),
     "runs": Verb("r", "Runs", "Show your runs"),
-    "competition": Verb("C", "Overall", "Show the overall standings of the board's competition"),
+    "competition": Verb(
+        "C", "Overall", "Show the overall standings of the board's competition", where="on a board of a competition"
+    ),
     "feed": Verb("f", "Feed", "Show recent changes to the standings"),
     "cluster": Verb("p", "Cluster", "Show the state of the GPUs"),
     "tasks": Verb("T", "Tasks", "Go to the list of tasks, and close all other screens"),
     "admin": Verb("A", "Admin", "Manage boards, users and runs"),
     "panel": Verb("tab", "Panel", "Move to the next panel", "focus_next"),
-    "sort": Verb("o", "Sort", "Sort by the next column, like a click on its header"),
+    "sort": Verb("o", "Sort", "Sort by the next column, like a click on its header", where=_A_LIST),
     "refresh": Verb("f5", "Refresh", "Read it again", "again"),
-    "filter": Verb("slash", "Filter", "Filter the list as you type", display="/"),
-    "search": Verb("slash", "Search", "Go to the lines with a text", display="/"),
-    "next_match": Verb("n", "Next match", "Go to the next match", "step(1)", shown=False),
-    "previous_match": Verb("N", "Previous match", "Go to the previous match", "step(-1)", shown=False),
-    "note": Verb("i", "Note", "Add a note to your own run", shown=False),
-    "copy": Verb("y", "Copy", "Copy text or run number; again: command, file, job", shown=False),
-    "select_all": Verb("asterisk", "Select all", "Select all loaded rows, or none", "toggle_all", "*", shown=False),
-    "reverse": Verb("O", "Reverse", "Reverse the order", shown=False),
+    "filter": Verb("slash", "Filter", "Filter the list as you type", display="/", where=_A_LIST),
+    "search": Verb(
+        "slash", "Search", "Go to the lines with a text", display="/", where="on a text or a list with rows"
+    ),
+    "next_match": Verb("n", "Next match", "Go to the next match", "step(1)", shown=False, where="after a search"),
+    "previous_match": Verb(
+        "N", "Previous match", "Go to the previous match", "step(-1)", shown=False, where="after a search"
+    ),
+    "note": Verb("i", "Note", "Add a note to your own run", shown=False, where=_A_RUN),
+    "copy": Verb("y", "Copy", "Copy text or run number; again: command, file, job", shown=False, where=_A_RUN),
+    "select_all": Verb(
+        "asterisk", "Select all", "Select all loaded rows, or none", "toggle_all", "*", shown=False, where="on Runs"
+    ),
+    "reverse": Verb("O", "Reverse", "Reverse the order", shown=False, where=_A_LIST),
 }
 """The verbs by name, in the order of the manual: those of an object, places, those of a view.
 

@@ -197,7 +197,7 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
         await until(pilot, lambda: len(board.sent) == 2)
         assert board.calls.count("cancel_each") == 1
         assert [board.run(number).state for number in (1, 2)] == [RunState.CANCELLED] * 2
-        await until(pilot, lambda: "replaced by the save of 12:00:00" in " ".join(text_of(pilot.app).split()))
+        await until(pilot, lambda: "cancelled for the save of 12:00:00" in " ".join(text_of(pilot.app).split()))
         board.failures["cancel"] = SchedulerError("scancel timed out", hint="")
         kernel.write_text(f"{header}# three\n")
         await until(pilot, lambda: "saved: waiting for runs 3 and 4" in text_of(pilot.app))

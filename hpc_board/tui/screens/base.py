@@ -540,9 +540,9 @@ class BoardScreen(Screen[None]):
             self.notify(self.reason_against(active.binding.action))
         elif active is None and (name := _VERB_OF.get(event.key)) is not None:
             verb = VERBS[name]
-            key = displayed(verb.display or verb.key)
+            here = f"{displayed(verb.display or verb.key)} ({verb.word}) works {verb.where}."
             reason = self.reason_against(verb.action or name)
-            self.notify(f"{key} has no effect here." if reason in ("", NOTHING_SELECTED) else reason)
+            self.notify(here if reason in ("", NOTHING_SELECTED) else reason)
 
     def action_focus_next(self) -> None:
         self.focus_next()

@@ -381,8 +381,7 @@ class WatchScreen(RunScreen):
         }
         newer = [each for each in self._runs if each.submission > run.submission]
         if newer and run.id in self._stale and run.state is RunState.CANCELLED:
-            found["state"] = toned("replaced", Tone.MUTED)
-            found["why"] = toned(f"by the save of {self._clock(newer[-1])}", Tone.MUTED)
+            found["why"] = toned(f"for the save of {self._clock(newer[-1])}", Tone.MUTED)
         return found
 
     def _clock(self, run: Run) -> str:
