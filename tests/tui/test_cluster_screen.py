@@ -122,12 +122,12 @@ async def test_a_wide_screen_has_the_runs_in_flight_with_the_reasons_of_their_wa
         await settled(pilot)
         await press(pilot, "r", "p")
         assert "In flight 2" in text_of(pilot.app)
+        assert "Tab Panel" in text_of(pilot.app)
         assert row(pilot.app, "41").split()[1:7] == ["ada", "vectoradd", "A100", "ranked", "queued", "Priority"]
         await press(pilot, "tab", "tab", "down", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
         assert pilot.app.screen.run_id == 41
         await press(pilot, "escape")
-        assert "Tab Panel" in text_of(pilot.app)
         await pilot.resize_terminal(120, 18)
         assert "In flight" not in text_of(pilot.app)
         assert "Tab Panel" not in text_of(pilot.app)
