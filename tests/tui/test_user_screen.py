@@ -60,11 +60,11 @@ async def test_the_ranks_of_a_member_name_their_team() -> None:
             rows = ("course", team), ("matmul", standing(2, "ada", 1e-6, 40, 1))
             return UserPage(user, tuple(UserRank(task, "H100", row, 3, 1e-6) for task, row in rows), (), by)
 
-    async with app_on(Teams()).run_test(size=(120, 30)) as pilot:
+    async with app_on(Teams()).run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "U")
         (head,) = [line for line in text_of(pilot.app).splitlines() if "Vs first" in line]
-        assert head.split()[:3] == ["Task", "GPU", "Team"]
+        assert head.split()[:3] == ["Task▲", "GPU", "Team"]
         cells = [line.split()[:4] for line in text_of(pilot.app).splitlines() if "H100" in line]
         assert cells == [["course", "H100", "@red", "1"], ["matmul", "H100", "2", "3"]]
 
@@ -76,7 +76,8 @@ async def test_the_newest_runs_of_a_team_name_their_users() -> None:
         for user, has_users in (("ada", False), ("@red", True)):
             pilot.app.post_message(Open(targets.User(user)))
             await settled(pilot)
-            assert any("Run " in line and " User " in line for line in text_of(pilot.app).splitlines()) is has_users
+            assert isinstance(screen := pilot.app.screen, UserScreen)
+            assert ("user" in screen.runs.grid.column_keys) is has_users
 
 
 async def test_the_page_tells_ranks_and_runs_and_leads_on() -> None:
@@ -138,6 +139,47 @@ async def test_a_user_without_ranks_has_runs_and_no_keys_of_ranks() -> None:
         assert not pilot.app.screen.active_bindings["b"].enabled
         await press(pilot, "tab", "b")
         assert isinstance(pilot.app.screen, StandingsScreen)
+
+
+async def test_the_ranks_are_sorted_by_the_keys_of_all_lists() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "U")
+        screen = pilot.app.screen
+        assert isinstance(screen, UserScreen)
+        found = []
+        for keys in ((), ("o", "o"), ("O",)):
+            await press(pilot, *keys)
+            found.append([rank.gpu for rank in screen.ranks.window.items])
+        assert found == [["H100", "L4"], ["L4", "H100"], ["H100", "L4"]]
+        assert "▼Rank" in text_of(pilot.app)
+
+
+async def test_a_high_terminal_shows_the_board_around_the_selected_rank() -> None:
+    board = FakeBoard()
+    board.boards["H100"] = tuple(
+        standing(place, "ada" if place == 30 else f"user{place}", place * 1e-6, 100 + place, 1)
+        for place in range(1, 41)
+    )
+    board.histories["H100"] = tuple(standing(1, "ada", us * 1e-6, 200 - us, us) for us in (30, 40, 50))
+    async with app_on(board).run_test(size=(120, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "U")
+        text = text_of(pilot.app)
+        assert "Board vectoradd on H100" in text
+        assert [name in text for name in ("user24 ", "user25 ", "ada (you)", "user35 ", "user36 ")] == [
+            False,
+            True,
+            True,
+            True,
+            False,
+        ]
+        assert "● fastest yet" in text
+        await press(pilot, "down")
+        assert "Board vectoradd on L4" in text_of(pilot.app)
+        await pilot.resize_terminal(120, 24)
+        await settled(pilot)
+        assert "Board vectoradd on" not in text_of(pilot.app)
 
 
 async def test_an_unknown_user_is_an_error_in_the_box() -> None:

@@ -1,5 +1,6 @@
 """A user's scores on a board over time."""
 
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -47,6 +48,9 @@ _COLUMNS = (
 )
 
 
+History = tuple[Page, tuple[Record, ...]]
+
+
 class _Listed(msgspec.Struct, frozen=True):
     """A run of the list, with the texts of its cells."""
 
@@ -74,7 +78,7 @@ class TrendScreen(RunScreen):
         super().__init__(board, now, target)
         self._board_of = target.task, target.gpu
         self._whose = target.user
-        self._read: tuple[Page, tuple[Record, ...]] | None = None
+        self._read: History | None = None
 
     def compose_body(self) -> ComposeResult:
         task, gpu = self._board_of
@@ -95,7 +99,8 @@ class TrendScreen(RunScreen):
 
     def begin(self) -> None:
         task, gpu = self._board_of
-        self.show_place(*(() if task in " ".join(self.way).split() else (task,)), gpu, self._whose)
+        of_task = "" if task in " ".join(self.way).split() else f", {task}"
+        self.show_place(f"Trend of {self._whose}{of_task} on {gpu}")
         self.plot.display = False
         self.query_one("#notes").display = False
         self.pane.grid.focus()
@@ -105,12 +110,7 @@ class TrendScreen(RunScreen):
         self._draw()
 
     def look_again(self) -> None:
-        (task, gpu), user = self._board_of, self._whose
-
-        def question() -> tuple[Page, tuple[Record, ...]]:
-            (page,) = self.board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
-            return page, self.board.standings.records(task, gpu)
-
+        question = partial(read_history, self.board, *self._board_of, self._whose)
         self.ask("trend", question, self._show, failed=self.pane.fail, patient=True)
 
     @property
@@ -121,7 +121,7 @@ class TrendScreen(RunScreen):
         run = listed.run
         return NamedRun(run.run, *self._board_of, self._whose, run.submitter)
 
-    def _show(self, read: tuple[Page, tuple[Record, ...]]) -> None:
+    def _show(self, read: History) -> None:
         if read == self._read:
             return
         self._read = read
@@ -135,16 +135,27 @@ class TrendScreen(RunScreen):
         self._draw()
 
     def _draw(self) -> None:
-        page, records = self._read or (None, ())
-        runs = [] if page is None else in_order(page)
+        runs = self._read[0].rows if self._read else ()
         self.plot.display = bool(runs)
-        if runs:
-            plot = history_plot(runs, records)
-            width, height = self.size.width - _SIDES, self.size.height
+        if self._read and runs:
+            height = self.size.height
             height = max(round(_PLOT_SHARE * height), height - len(runs) - _BESIDE_ROWS) - _AXIS_LINES
-            block = plot_block(plot, width, height)
-            self.plot.border_title = block.title if isinstance(block, Log) else plot.title
-            self.plot.update(log_lines(block) if isinstance(block, Log) else block.text)
+            self.plot.border_title, plot = drawn_history(self._read, self.size.width - _SIDES, height)
+            self.plot.update(plot)
+
+
+def read_history(board: Board, task: str, gpu: str, user: str) -> History:
+    """Return the newest ranked runs of a user on a board, and the board's records."""
+    (page,) = board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
+    return page, board.standings.records(task, gpu)
+
+
+def drawn_history(history: History, width: int, height: int) -> tuple[str, Text]:
+    """Return the plot of a history with its title, or the words for a single run."""
+    page, records = history
+    plot = history_plot(in_order(page), records)
+    block = plot_block(plot, width, height)
+    return (block.title, log_lines(block)) if isinstance(block, Log) else (plot.title, Text(block.text))
 
 
 def _cells(listed: _Listed) -> dict[str, Text]:

@@ -1,11 +1,13 @@
 """The ranks of a user on all boards, and the user's newest runs."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
+from rich.console import Group, RenderableType
 from rich.text import Text
-from textual import getters, on
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -16,33 +18,43 @@ from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.roles import GROUP
 from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Page
 from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.report.formatting import count_text, score_text, span_text, speedup_text
-from hpc_board.report.standings import rank_text
+from hpc_board.report.standings import board_report, rank_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.screens.trend import History, drawn_history, read_history
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.blocks import speedup_cell
+from hpc_board.tui.widgets.blocks import drawn, entitle, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
-_RANKS = (
-    Column("task", "Task", 8, most=24),
-    Column("gpu", "GPU", 4, most=15),
-    Column("rank", "Rank", 5, right=True),
-    Column("users", "Of", 5, right=True),
-    Column("score", "Score", 8, right=True),
-    Column("speedup", "Speedup", 7, right=True),
-    Column("behind", "Vs first", 8, right=True, from_width=70),
+_RANKS: tuple[Column, ...] = (
+    Column("task", "Task", 8, value=lambda rank: (rank.task, rank.gpu), most=24),
+    Column("gpu", "GPU", 4, value=lambda rank: rank.gpu, most=15),
+    Column("team", "Team", 5, value=lambda rank: rank.row.user if rank.row.is_team else None, most=16),
+    Column("rank", "Rank", 5, value=lambda rank: rank.row.rank, right=True),
+    Column("users", "Of", 5, value=lambda rank: rank.users, right=True, falls=True),
+    Column("score", "Score", 8, value=lambda rank: rank.row.score_s, right=True),
+    Column("speedup", "Speedup", 8, value=lambda rank: ratio_of(rank.speedup), right=True, falls=True),
+    Column("behind", "Vs first", 9, value=lambda rank: rank.row.score_s / rank.best_s, right=True, from_width=70),
     Column("file", "File", 8, grows=True, from_width=88),
-    Column("run", "Run", 6, right=True, from_width=78),
-    Column("age", "Age", 6, right=True),
+    Column("run", "Run", 6, value=lambda rank: rank.row.run, right=True, from_width=78, falls=True),
+    Column("age", "Age", 6, value=lambda rank: rank.row.submitted_at, right=True, falls=True),
 )
-_TEAM = Column("team", "Team", 5, most=16)
+_AROUND_LINES_MIN = 8
+_AROUND_ROWS_MAX = 11
+_BESIDE_AROUND = 5
+"""The lines of the screen beside its lists and that board: title, summary, keys, and the edges of its panel."""
+
+_BESIDE_HISTORY = 7
+"""The lines of that board beside its ranks, with marks, and the title of the plot below it."""
+
 _RANKS_LINES_MIN = 6
 
 
@@ -52,6 +64,8 @@ class UserScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("scope", "Switch between the ranks of the user and those of each entrant"),
         binding("filter", "Filter the list with the focus as you type"),
+        binding("sort", "Sort the ranks by the next column"),
+        binding("reverse", "Reverse the order of the ranks"),
         binding("panel"),
     ]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"user"})
@@ -59,12 +73,14 @@ class UserScreen(RunScreen):
     HELP: ClassVar[str] = (
         "Each rank is that of the user's best run in the standings of one GPU, among the users there, or an entrant's "
         "among the entrants. Vs first is the time relative to that of rank 1. Tab moves between ranks and runs. Enter "
-        "on a rank shows the scores over time, on a run its report."
+        "on a rank shows the scores over time, on a run its report. A high terminal shows the board around the "
+        f"selected rank. {SORT_HELP}"
     )
 
     ranks: getters.query_one[ListPane[UserRank]] = getters.query_one("#ranks", ListPane)
     runs: getters.query_one[ListPane[Run]] = getters.query_one("#user-runs", ListPane)
     summary = getters.query_one("#summary", Static)
+    around = getters.query_one("#around", Static)
 
     def __init__(self, board: Board, now: Clock, target: targets.User) -> None:
         super().__init__(board, now, target)
@@ -101,10 +117,16 @@ class UserScreen(RunScreen):
         with Vertical():
             yield ListPane(ranks, id="ranks").data_bind(BoardScreen.marked)
             yield ListPane(runs, id="user-runs").data_bind(BoardScreen.marked)
+            yield Static(id="around", classes="panel", markup=False)
 
     def begin(self) -> None:
         self.show_place(f"User {self._whose}")
+        self.around.display = False
         self.ranks.grid.focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self._ask_board()
 
     def look_again(self) -> None:
         user, by = self._whose, self._by
@@ -148,10 +170,42 @@ class UserScreen(RunScreen):
         self.refresh_bindings()
         self.summary.update(toned(" · ".join(words), Tone.OWN if page.user == self.board.user else Tone.PLAIN))
         has_teams = any(rank.row.is_team for rank in page.ranks)
-        self.ranks.grid.set_columns((*_RANKS[:2], _TEAM, *_RANKS[2:]) if has_teams else _RANKS)
+        self.ranks.grid.set_columns([column for column in _RANKS if has_teams or column.key != "team"])
         self.ranks.show_all(page.ranks)
         self.ranks.set_height(_RANKS_LINES_MIN)
         self.runs.show_all(page.runs)
+        self._ask_board()
+
+    @property
+    def _lines_left(self) -> int:
+        """Return the lines that the lists leave to the board of the selected rank."""
+        panes = (pane.needed_height(_RANKS_LINES_MIN) for pane in (self.ranks, self.runs))
+        return self.size.height - sum(panes) - _BESIDE_AROUND
+
+    @on(ListPane.Selected)
+    def _ask_board(self) -> None:
+        """Show the rows around the selected rank, and its user's scores over time, if the lists leave room."""
+        rank, lines = self.ranks.selected, self._lines_left
+        self.around.display = rank is not None and lines >= _AROUND_LINES_MIN
+        self.runs.set_height(_RANKS_LINES_MIN if self.around.display else None)
+        if rank is not None and self.around.display:
+            self.ask("around", partial(self._read_around, rank, min(lines - 4, _AROUND_ROWS_MAX)), self._draw)
+
+    def _read_around(self, rank: UserRank, rows: int) -> tuple[UserRank, Page, History]:
+        first = max(0, min(rank.row.rank - 1 - rows // 2, rank.users - rows))
+        (page,) = self.board.standings.pages(rank.task, [rank.gpu], limit=rows, offset=first)
+        return rank, page, read_history(self.board, rank.task, rank.gpu, rank.row.user)
+
+    def _draw(self, around: tuple[UserRank, Page, History]) -> None:
+        rank, page, history = around
+        entitle(self.around, toned(f"Board {rank.task} on {rank.gpu}"))
+        _, table, *_ = board_report(rank.task, page, self.board.user, now=self.now())
+        shown: list[RenderableType] = [drawn([table])]
+        lines = self._lines_left - len(page.rows) - _BESIDE_HISTORY
+        if len(history[0].rows) > 1 and lines >= _AROUND_LINES_MIN:
+            title, plot = drawn_history(history, self.around.size.width, lines)
+            shown += ["", toned(title, Tone.ACCENT), plot]
+        self.around.update(Group(*shown))
 
     def _rank_cells(self, rank: UserRank) -> dict[str, Text]:
         row, first = rank.row, rank.row.rank == 1

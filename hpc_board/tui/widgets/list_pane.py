@@ -325,7 +325,11 @@ class ListPane(Vertical, Generic[T]):
 
     def set_height(self, least: int | None) -> None:
         """Give a list that is read as a whole the height of its rows, `least` or more; None for its usual one."""
-        self.styles.height = None if least is None else max(least, len(self._given) + _EDGE_LINES)
+        self.styles.height = None if least is None else self.needed_height(least)
+
+    def needed_height(self, least: int) -> int:
+        """Return the lines for all rows of a list that is read as a whole, `least` or more."""
+        return max(least, len(self._given) + _EDGE_LINES)
 
     def open_filter(self) -> None:
         self.query_one(FilterLine).open(self.words)
