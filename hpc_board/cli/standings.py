@@ -226,7 +226,7 @@ def history(
     change from the fastest earlier run. The plot also has the 80 % confidence interval of each score and the best time
     of the board.
     """
-    from hpc_board.report.histories import history_plot, history_report, in_order
+    from hpc_board.report.histories import history_plot, history_report
 
     board = open_()
     chosen = _gpu_names_of(board, name, gpus)
@@ -239,7 +239,7 @@ def history(
     if plot is not None:
         plots = [
             replace(
-                history_plot(in_order(page), records[page.gpu]),
+                history_plot(page, records[page.gpu]),
                 title=f"{task} on {page.gpu}: scores of {one_line(whose)} by submission",
             )
             for page in pages

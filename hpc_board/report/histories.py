@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.standing import Page, Record, Standing, median_text
 from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
 from hpc_board.model.score import interval_text
@@ -20,6 +21,12 @@ _RUNS_NAMED_MAX = 6
 """The most distances between the runs whose numbers are below a plot."""
 
 NO_RUNS = "No passing ranked runs yet."
+
+_LINES_OF_FEW = 12
+"""The lines of a plot with its edges and texts, but for one line a point."""
+
+_LAST_STEP = 2
+"""The greatest length of the last step of a board's best time, as a multiple of all before it."""
 
 _MARGIN = 0.03
 """The room beside the first and the last run, as a share of the distance between them."""
@@ -36,7 +43,7 @@ def history_report(task: str, page: Page, user: str, records: Sequence[Record] =
         return heading, Paragraph(NO_RUNS)
     notes = page_notes(page)
     report: list[Block] = [heading, Paragraph(notes)] if notes else [heading]
-    report += plot_block(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS), _table(runs)
+    report += plot_block(history_plot(page, records), _PLOT_COLUMNS, _PLOT_ROWS), _table(runs)
     if len(runs) > COMPARED_MAX:
         report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{WITHIN_NOISE}".', Tone.QUIET))
     return tuple(report)
@@ -65,14 +72,24 @@ def _only_words(run: Standing) -> str:
     return f"One run: {score_text(run.score_s)}{known or ''}"
 
 
-def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
-    """Return the plot of runs in order: the slower the higher, with intervals.
+def plot_lines(count: int, room: int) -> int:
+    """Return the lines of the plot of so many points, at most `room`: a few need no high one."""
+    return min(room, _LINES_OF_FEW + count)
+
+
+def history_plot(page: Page, records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
+    """Return the plot of the runs of a page: the slower the higher, with intervals.
 
     Both lines have scores of the standings, where code has the median of its runs: the user's, and the board's best.
-    Days are those of the time zone, None for that of this process.
+    The task's reference takes the place of a best that has always been the user's. Days are those of the time zone,
+    None for that of this process.
     """
+    runs = in_order(page)
     lead, last = _leads(runs, records)
     steps = _own_scores(runs)
+    if {record.user for record in records} <= {runs[0].user}:
+        lead = []
+    reference = [] if lead or page.reference is None else [(at, page.reference.median_s) for at in (0.0, last)]
     points = [(float(index), run.score_s) for index, run in enumerate(runs)]
     told = [f"{score_text(run.score_s)}, run {run.run}, {_day(run.submitted_at, zone)}" for run in runs]
     are_new = bests(runs)
@@ -80,7 +97,9 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
     known = {
         at: (run.interval.low_s, run.interval.high_s) for at, run in zip(points, runs, strict=True) if run.interval
     }
-    values = [score_s for _, score_s in (*points, *lead)] + [end_s for ends in known.values() for end_s in ends]
+    values = [score_s for _, score_s in (*points, *lead, *reference)] + [
+        end_s for ends in known.values() for end_s in ends
+    ]
     days = [_day(run.submitted_at, zone) for run in (runs[0], runs[-1])]
     named = sorted({*range(0, len(runs), math.ceil(len(runs) / _RUNS_NAMED_MAX)), len(runs) - 1})
     numbers = (f"{'' if index else 'run '}{runs[index].run}" for index in named)
@@ -94,6 +113,7 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
         (
             *([intervals] if known else []),
             *([Series(Kind.STEPS, tuple(lead), name="leader", is_dotted=True)] if lead else []),
+            *([_reference(reference)] if reference else []),
             Series(Kind.STEPS, (*steps, (last, steps[-1][1])), Tone.GOOD, "user"),
             *(
                 Series(
@@ -115,24 +135,39 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
     )
 
 
-def records_plot(records: Sequence[Record], until: datetime, zone: tzinfo | None = None) -> Plot:
-    """Return the plot of a board's best time from its first record to the moment `until`."""
-    first, last, end = records[0], records[-1], max(until, records[-1].at)
+def records_plot(
+    records: Sequence[Record], until: datetime, zone: tzinfo | None = None, reference: Reference | None = None
+) -> Plot:
+    """Return the plot of a board's best time from its first record to the moment `until`, or to an earlier one.
+
+    The steps have at least a third of the width, however long the last one has lasted.
+    """
+    first, last = records[0], records[-1]
+    latest = last.at + _LAST_STEP * (last.at - first.at) if last.at > first.at else until
+    end = max(min(until, latest), last.at)
     points = tuple((record.at.timestamp(), record.score_s) for record in records)
     told = tuple(f"{score_text(each.score_s)} by {one_line(each.user)}, {_day(each.at, zone)}" for each in records)
     (begin_s, _), end_s = points[0], end.timestamp()
-    begin, until_text = _ends(first.at, end, zone)
+    begin, end_text = _ends(first.at, end, zone)
+    line = [] if reference is None else [(at, reference.median_s) for at in (begin_s, end_s)]
+    scores = [last.score_s, first.score_s, *(score_s for _, score_s in line)]
+    change = f"{score_text(first.score_s)} → " if len(records) > 1 else ""
     return Plot(
-        "Best time",
-        Axis(begin_s, end_s, ((begin_s, begin), (end_s, until_text))),
-        Axis.rounded(last.score_s, first.score_s, score_text),
+        f"Best time {change}{score_text(last.score_s)}",
+        Axis(begin_s, end_s, ((begin_s, begin), (end_s, end_text))),
+        Axis.rounded(min(scores), max(scores), score_text),
         (
+            *([_reference(line)] if line else []),
             Series(Kind.STEPS, (*points, (end_s, last.score_s)), Tone.GOOD),
             Series(Kind.POINTS, points, Tone.GOOD, sign=FILLED, texts=told),
         ),
         f"Best time: {score_text(first.score_s)} on {_day(first.at, zone)}, "
         f"{score_text(last.score_s)} since {_day(last.at, zone)}",
     )
+
+
+def _reference(places: Sequence[tuple[float, float]]) -> Series:
+    return Series(Kind.LINE, tuple(places), Tone.QUIET, "reference", is_dotted=True)
 
 
 def _day(at: datetime, zone: tzinfo | None) -> str:

@@ -24,9 +24,6 @@ LOG_SCALE = "log scale"
 """The text beside the corner of the axes if the upright one is logarithmic."""
 
 _LEAST_RANGE = 1.2
-_ENDS_SHARE = 0.12
-"""The share of a scale at either end without ticks but the end's own."""
-
 _POINT = "·"
 """The sign of a line's cell on a terminal without braille."""
 
@@ -53,9 +50,10 @@ class Kind(StrEnum):
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """A linear or logarithmic scale between two values, with texts at some of them, the ends first and last.
+    """A linear or logarithmic scale between two values, with texts at some of them.
 
-    SVG has its `title`, if it has one; in text the title of the plot has to say as much.
+    Those of a level axis have its ends first and last. SVG has its `title`, if it has one; in text the title of the
+    plot has to say as much.
     """
 
     low: float
@@ -74,17 +72,15 @@ class Axis(msgspec.Struct, frozen=True):
 
     @classmethod
     def rounded(cls, low: float, high: float, text: Callable[[float], str]) -> "Axis":
-        """Return a logarithmic scale with ticks at its ends and at round values between, each with another text.
+        """Return a logarithmic scale with ticks at round values, each with another text.
 
-        The ends are at least a fifth apart: a change of one percent is no cliff.
+        Its ends are at least a fifth apart: a change of one percent is no cliff.
         """
         if low < high < _LEAST_RANGE * low:
             wider = math.sqrt(_LEAST_RANGE * low / high)
             low, high = low / wider, high * wider
-        scale = cls(low, high, (), is_log=True)
-        between = [each for each in _round_values(low, high) if _ENDS_SHARE < scale.share(each) < 1 - _ENDS_SHARE]
-        ticks = {text(value): value for value in (high, *reversed(between), low)}
-        return cls(low, high, tuple((value, each) for each, value in reversed(ticks.items())), is_log=True)
+        ticks = {text(value): value for value in _round_values(low, high)}
+        return cls(low, high, tuple((value, each) for each, value in ticks.items()), is_log=True)
 
 
 def _round_values(low: float, high: float) -> list[float]:

@@ -17,7 +17,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Table
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
 from hpc_board.report.grading import overall_remarks, overall_table, overall_title
-from hpc_board.report.histories import history_plot, in_order, records_plot
+from hpc_board.report.histories import history_plot, records_plot
 from hpc_board.report.standings import OVERLAPS_MEANING, mark_text, rank_text, restriction_words
 from hpc_board.report.tasks import first_sentence
 from hpc_board.web.plots import svg
@@ -113,7 +113,7 @@ def board_table(
     return BoardTable(
         one_line(found.gpu),
         _facts(task, found),
-        svg(records_plot(records, at, UTC)) if len(records) > 1 else "",
+        svg(records_plot(records, at, UTC, found.reference)) if len(records) > 1 else "",
         list(rows(found, said)),
         [*filter(None, remarks)],
     )
@@ -121,7 +121,7 @@ def board_table(
 
 def trend(found: Page, records: Sequence[Record]) -> str:
     """Return the plot of the scores of one user's newest runs as SVG; empty for fewer than two."""
-    return svg(history_plot(in_order(found), records, UTC)) if len(found.rows) > 1 else ""
+    return svg(history_plot(found, records, UTC)) if len(found.rows) > 1 else ""
 
 
 def rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[Row]:

@@ -95,6 +95,6 @@ async def test_a_plot_of_few_records_below_the_tasks_is_low() -> None:
     async with app.run_test(size=(200, 100)) as pilot:
         await settled(pilot)
         await press(pilot, "end")
-        plot = text_of(app).partition("Best time on H100")[2].partition("log scale")[0]
+        plot = text_of(app).partition("H100: Best time")[2].partition("log scale")[0]
         assert len(board.records("vectoradd", "H100")) == 2
-        assert len(plot.splitlines()) == 1 + 8 + 1, "two records, below the title and above the axis"
+        assert len(plot.splitlines()) == 1 + 11 + 1, "two records, below the title and above the axis"

@@ -14,6 +14,7 @@ from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind, Standing, with_marks
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.result import Verdict
+from hpc_board.report.histories import plot_lines
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.screens import trend
@@ -352,7 +353,7 @@ async def test_a_board_of_few_rows_has_the_plot_of_its_records_below(size: tuple
         await press(pilot, "end", "b")
         plot, *_ = drawn(pilot.app)
         assert plot.region.bottom > size[1] - 4
-        assert plot.size.height > size[1] // 3
+        assert plot.size.height + 2 == plot_lines(len(board.records("vectoradd", "H100")), size[1])
         assert "Best time" in text_of(pilot.app)
         assert "●" in text_of(pilot.app)
         await pilot.resize_terminal(size[0], 20)

@@ -318,9 +318,10 @@ class StandingsScreen(RunScreen):
     def _show_below(self) -> None:
         """Show what is below the rows of the boards: those side by side have plots of one height."""
         found = tuple(pane.gpu for pane in self._panes if pane.window.items)
-        rooms = [pane.room for pane in self._panes if pane.display and pane.room >= PLOT_LINES_MIN]
+        beside = [pane for pane in self._panes if pane.display and pane.room >= PLOT_LINES_MIN]
+        lines = max((pane.wanted for pane in beside), default=0)
         for pane in self._panes:
-            pane.show_below(found, min([pane.room, *rooms]))
+            pane.show_below(found, min([lines, pane.room, *(each.room for each in beside)]))
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:

@@ -60,9 +60,6 @@ _BELOW_EDGES = 3
 
 _BOARD_ROWS = 10
 _PLOT_LINES_MIN = 14
-_PLOT_LINES_OF_RECORD = 4
-"""The most lines of a plot for each record: the steps between few would be cliffs."""
-
 _PLOT_EDGES = 3
 """The lines of a plot that are not its own: its title, and its axis with the texts below."""
 
@@ -457,7 +454,7 @@ class TasksScreen(BoardScreen):
         """Draw the boards that have room below the list, those of most users first, and the best times of the first."""
         if not self.board_panel.display:
             return
-        from hpc_board.report.histories import records_plot
+        from hpc_board.report.histories import plot_lines, records_plot
         from hpc_board.report.plots import text_plot
         from hpc_board.report.standings import board_report
 
@@ -480,9 +477,9 @@ class TasksScreen(BoardScreen):
         if len(ranks.records) < 2 or room < _PLOT_LINES_MIN:
             self.board_panel.update(drawn(shown))
             return
-        lines = min(room - _PLOT_EDGES, _PLOT_LINES_OF_RECORD * len(ranks.records))
-        plot = text_plot(records_plot(ranks.records, now), width, lines)
-        title = toned(f"{plot.title} on {boards[0].gpu}", Tone.ACCENT)
+        picture = records_plot(ranks.records, now, reference=boards[0].reference)
+        plot = text_plot(picture, width, plot_lines(len(ranks.records), room) - _PLOT_EDGES)
+        title = toned(f"{boards[0].gpu}: {plot.title}", Tone.ACCENT)
         self.board_panel.update(Group(drawn(shown), title, log_lines(plot)))
 
     @property

@@ -14,7 +14,7 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.report.blocks import Log
-from hpc_board.report.histories import NO_RUNS, history_plot, history_rows, in_order, page_notes
+from hpc_board.report.histories import NO_RUNS, history_plot, history_rows, in_order, page_notes, plot_lines
 from hpc_board.report.plots import plot_block
 from hpc_board.tui import targets
 from hpc_board.tui.palette import Tone, toned
@@ -67,8 +67,9 @@ class TrendScreen(RunScreen):
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
         "scale. ● is faster than all runs before it, ○ is not. An upright line is the 80 % confidence interval of a "
-        "score; the dotted line is the best in the standings, with a step at each record. Vs fastest is the change "
-        "from the fastest earlier run. The list has the newest run first. Enter opens the run."
+        "score; the dotted line is the best in the standings, or the reference if that best has always been the "
+        "user's. Vs fastest is the change from the fastest earlier run. The list has the newest run first. Enter opens "
+        "the run."
     )
 
     plot = getters.query_one("#plot", Static)
@@ -139,7 +140,8 @@ class TrendScreen(RunScreen):
         self.plot.display = bool(runs)
         if self._read and runs:
             height = self.size.height
-            height = max(round(_PLOT_SHARE * height), height - len(runs) - _BESIDE_ROWS) - _AXIS_LINES
+            room = max(round(_PLOT_SHARE * height), height - len(runs) - _BESIDE_ROWS)
+            height = plot_lines(len(runs), room) - _AXIS_LINES
             self.plot.border_title, plot = drawn_history(self._read, self.size.width - _SIDES, height)
             self.plot.update(plot)
 
@@ -153,7 +155,7 @@ def read_history(board: Board, task: str, gpu: str, user: str) -> History:
 def drawn_history(history: History, width: int, height: int) -> tuple[str, Text]:
     """Return the plot of a history with its title, or the words for a single run."""
     page, records = history
-    plot = history_plot(in_order(page), records)
+    plot = history_plot(page, records)
     block = plot_block(plot, width, height)
     return (block.title, log_lines(block)) if isinstance(block, Log) else (plot.title, Text(block.text))
 

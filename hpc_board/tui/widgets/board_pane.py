@@ -15,7 +15,7 @@ from hpc_board.domain.standing import Mark, Page, Record, Standing, with_marks
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import score_text
-from hpc_board.report.histories import records_plot
+from hpc_board.report.histories import plot_lines, records_plot
 from hpc_board.report.plots import text_plot
 from hpc_board.report.standings import OVERLAPS, Line, restriction_words
 from hpc_board.tui import paging
@@ -147,6 +147,11 @@ class BoardPane(ListPane[Standing]):
         """Return the lines that the rows leave."""
         return self.size.height - self.grid.row_count - _BESIDE_ROWS
 
+    @property
+    def wanted(self) -> int:
+        """Return the lines of the plot, if they have room."""
+        return plot_lines(len(self._records), self.room)
+
     def show_below(self, found: tuple[str, ...], lines: int) -> None:
         """Show the reader's place, the legend, and the plot of the records if there are several and `lines` for it.
 
@@ -165,7 +170,8 @@ class BoardPane(ListPane[Standing]):
         plot.display = len(self._records) > 1 and lines >= PLOT_LINES_MIN
         if plot.display:
             # The panel has an edge on each side, the plot an axis with its texts.
-            drawn = text_plot(records_plot(self._records, self._now()), self.size.width - 4, lines - 4)
+            picture = records_plot(self._records, self._now(), reference=self.page.reference)
+            drawn = text_plot(picture, self.size.width - 4, lines - 4)
             plot.styles.height = lines
             entitle(plot, toned(drawn.title))
             show_text(plot, log_lines(drawn))

@@ -3,6 +3,7 @@
 import math
 import os
 import re
+from collections.abc import Sequence
 from datetime import UTC, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Page, Record, Standing
 from hpc_board.model.text import one_line
@@ -41,6 +43,12 @@ def run(number: int, score_s: float, factor: float | None = None) -> Standing:
     return Standing(
         1, "ada", score_s, number, number, at, "kernel.py", "self-run", "ada", interval=interval, entry=number
     )
+
+
+def page_of(runs: Sequence[Standing], reference_s: float | None = None) -> Page:
+    """The page of a user's runs, with the time of the reference."""
+    reference = Reference(reference_s, 3) if reference_s else None
+    return Page("H100", "v", tuple(runs), len(runs), reference=reference)
 
 
 def record(hours: float, score_s: float, user: str = "bob") -> Record:
@@ -119,7 +127,7 @@ def test_the_tones_of_a_plot_are_painted_in_their_places() -> None:
 @pytest.mark.parametrize("scores", [[1e-3, 1e-3], [5.0, 1e-9, 3.0], [0.9**index for index in range(300)]])
 def test_a_history_fits_any_size(width: int, height: int, scores: list[float]) -> None:
     runs = [run(number, score_s, None if number == 1 else 1.2) for number, score_s in enumerate(scores)]
-    drawn = text_plot(history_plot(runs, [record(-1, max(scores))]), width, height)
+    drawn = text_plot(history_plot(page_of(runs), [record(-1, max(scores))]), width, height)
     lines = drawn.text.splitlines()
     assert len(lines) == height + 2
     assert max(map(len, lines)) <= max(width, 33)
@@ -128,16 +136,16 @@ def test_a_history_fits_any_size(width: int, height: int, scores: list[float]) -
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
     [
-        (1e-6, 2e-3, ["1.00 µs", "10.0 µs", "100 µs", "2.00 ms"]),
-        (1.39e-6, 15.5e-6, ["1.39 µs", "2.00 µs", "5.00 µs", "10.0 µs", "15.5 µs"]),
-        (27e-6, 127e-6, ["27.0 µs", "50.0 µs", "70.0 µs", "100 µs", "127 µs"]),
-        (4.1e-3, 4.6e-3, ["3.96 ms", "4.20 ms", "4.40 ms", "4.60 ms", "4.76 ms"]),
-        (10.012e-6, 10.022e-6, ["9.14 µs", "9.50 µs", "10.0 µs", "10.5 µs", "11.0 µs"]),
+        (1e-6, 2e-3, ["1.00 µs", "10.0 µs", "100 µs", "1.00 ms"]),
+        (1.39e-6, 15.5e-6, ["2.00 µs", "5.00 µs", "10.0 µs"]),
+        (27e-6, 127e-6, ["30.0 µs", "50.0 µs", "70.0 µs", "100 µs"]),
+        (4.1e-3, 4.6e-3, ["4.00 ms", "4.20 ms", "4.40 ms", "4.60 ms"]),
+        (10.012e-6, 10.022e-6, ["9.50 µs", "10.0 µs", "10.5 µs"]),
         (3e-3, 3e-3, ["3.00 ms"]),
-        (1e-3, 1e-3 + 2 * math.nextafter(1e-6, 0), ["914 µs", "950 µs", "1.00 ms", "1.05 ms", "1.10 ms"]),
+        (1e-3, 1e-3 + 2 * math.nextafter(1e-6, 0), ["950 µs", "1.00 ms", "1.05 ms"]),
     ],
 )
-def test_a_logarithmic_scale_has_its_ends_and_round_values_between(low: float, high: float, ticks: list[str]) -> None:
+def test_a_logarithmic_scale_has_round_values(low: float, high: float, ticks: list[str]) -> None:
     axis = Axis.rounded(low, high, score_text)
     assert [text for _, text in axis.ticks] == ticks
     assert axis.share(low) + axis.share(high) == pytest.approx(1)
@@ -153,12 +161,12 @@ def test_a_logarithmic_scale_has_its_ends_and_round_values_between(low: float, h
 )
 def test_a_history_has_the_numbers_of_runs_below_their_points(count: int, numbers: list[str]) -> None:
     runs = [replace(run(index, 1e-3), run=index + 1) for index in range(count)]
-    assert text_plot(history_plot(runs, []), 60, 5).text.splitlines()[-1].split() == numbers
+    assert text_plot(history_plot(page_of(runs), []), 60, 5).text.splitlines()[-1].split() == numbers
 
 
 def test_a_history_has_a_step_at_each_record_and_the_whole_of_each_known_interval() -> None:
     runs = [run(0, 4e-3), run(1, 3e-3, 1.1), run(2, 3.5e-3), run(3, 2e-3, 1.3), run(4, 1e-3, 1.2)]
-    plot = history_plot(runs, [record(0.5, 2.5e-3), record(2, 1.5e-3), record(4, 1e-3, "ada")])
+    plot = history_plot(page_of(runs), [record(0.5, 2.5e-3), record(2, 1.5e-3), record(4, 1e-3, "ada")])
     (intervals,) = [each for each in plot.series if each.kind is Kind.INTERVALS]
     assert [x for x, _ in intervals.points] == [1.0, 3.0, 4.0]
     assert intervals.bounds[0] == pytest.approx((3e-3 / 1.1, 3e-3 * 1.1))
@@ -172,14 +180,32 @@ def test_a_history_has_a_step_at_each_record_and_the_whole_of_each_known_interva
 
 def test_the_line_of_a_user_has_the_median_of_all_runs_of_the_same_code() -> None:
     runs = [run(0, 4e-3), run(1, 2e-3), run(2, 3e-3), replace(run(3, 3e-3), entry=1)]
-    plot = history_plot(runs, [record(0, 4e-3, "ada"), record(1, 2.5e-3, "ada")])
+    plot = history_plot(page_of(runs), [record(0, 4e-3), record(1, 2.5e-3)])
     (lead, own) = [each for each in plot.series if each.kind is Kind.STEPS]
     assert own.points == lead.points == ((0.0, 4e-3), (1.0, 2.5e-3), (3.0, 2.5e-3))
 
 
+def test_the_reference_takes_the_place_of_a_leader_who_has_always_been_the_user() -> None:
+    page = page_of([run(0, 4e-3), run(1, 3e-3)], reference_s=9e-3)
+    for leader, name in (("ada", "reference"), ("bob", "leader")):
+        plot = history_plot(page, [record(0, 4e-3, leader), record(1, 3e-3, "ada")])
+        assert [each.name for each in plot.series if each.is_dotted] == [name]
+    assert history_plot(page, []).up.high == pytest.approx(9e-3)
+
+
+def test_the_steps_of_a_best_time_have_a_third_of_the_width_beside_the_reference() -> None:
+    records = [record(0, 2e-3), record(1, 1e-3)]
+    plot = records_plot(records, AT + timedelta(days=300), UTC, Reference(4e-3, 3))
+    assert plot.across.share(records[1].at.timestamp()) == pytest.approx(1 / 3)
+    assert text_plot(plot, 60, 5).title == "Best time 2.00 ms → 1.00 ms: ⠂⠂ reference"
+    assert plot.up.high == pytest.approx(4e-3)
+    soon = records_plot(records, AT + timedelta(hours=1.5), UTC)
+    assert soon.across.share(records[1].at.timestamp()) == pytest.approx(2 / 3)
+
+
 def test_records_before_and_after_the_runs_of_a_history_are_at_its_ends() -> None:
     records = [record(hours, score_s) for hours, score_s in ((-9, 9e-3), (-1, 8e-3), (1, 4e-3), (3, 2e-3), (5, 1e-3))]
-    plot = history_plot([run(0, 8e-3), run(1, 4e-3)], records)
+    plot = history_plot(page_of([run(0, 8e-3), run(1, 4e-3)]), records)
     (lead,) = [each for each in plot.series if each.name == "leader"]
     assert lead.points == ((0.0, 8e-3), (1.0, 4e-3), (1.5, 2e-3), (2.0, 1e-3))
     (own,) = [each for each in plot.series if each.name == "user"]
@@ -198,7 +224,7 @@ def test_the_history_of_one_run_is_its_score_in_words() -> None:
 
 
 def test_points_and_intervals_of_a_history_are_beside_the_upright_axis_in_text_and_as_svg() -> None:
-    plot = history_plot([run(0, 2e-3, 1.2), run(1, 1e-3, 1.2)], [])
+    plot = history_plot(page_of([run(0, 2e-3, 1.2), run(1, 1e-3, 1.2)]), [])
     lines = text_plot(plot, 78, 11).text.splitlines()[:-2]
     assert {line[9:12] for line in lines} == {"│  "}
     assert {line[12:13] for line in lines} <= {"⡇", "●", "⠁", " "}
@@ -223,7 +249,9 @@ def test_the_axis_of_one_day_has_the_times_of_day(hours: int, ends: str) -> None
 
 def test_a_plot_as_svg_says_in_words_what_it_draws_and_escapes_all_names() -> None:
     runs = [replace(run(number, score_s, 1.1), user=HOSTILE) for number, score_s in enumerate((3e-3, 2e-3, 4e-3))]
-    alone = svg(replace(history_plot(runs, [record(0, 1e-3)]), title=one_line(HOSTILE)), 760, 320, is_alone=True)
+    alone = svg(
+        replace(history_plot(page_of(runs), [record(0, 1e-3)]), title=one_line(HOSTILE)), 760, 320, is_alone=True
+    )
     within = svg(records_plot([record(0, 2e-3, HOSTILE), record(48, 1e-3, HOSTILE)], AT + timedelta(days=3)))
     for drawn in (alone, within):
         assert "<script" not in drawn
