@@ -156,26 +156,28 @@ def run_outcome(
     *,
     log: str = "",
     logs: bool = True,
+    tables: bool = True,
     reader: str = "",
     whole: bool = False,
     best: LeaderRun | None = None,
 ) -> tuple[Block, ...]:
     """Return the first part of a report: outcome, times and failures.
 
-    `logs` is whether it has the output of a kernel that failed, and of a job without a result. A `whole` one has the
+    `logs` is whether it has the output of a kernel that failed, and of a job without a result, `tables` whether it has
+    those of the cases. A `whole` one has the
     passed tests, the profile and the output of a kernel that passed besides. `best` is as for `run_report`.
     """
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
         shown = [case for case in result.cases if case.phase != "test" or not passed or whole]
-        blocks += _result_blocks(run, result, placing, shown, reader, best)
+        blocks += _result_blocks(run, result, placing, shown, reader, best, tables=tables)
         blocks += profile_log(result) if whole else ()
         blocks += kernel_logs(run, result) if logs and (whole or not passed) else ()
     elif run.state.ended:
         blocks += _end_blocks(run, history, log if logs else "", result, reader)
     else:
-        blocks += _waiting_blocks(run, progress, best)
+        blocks += _waiting_blocks(run, progress, best, tables=tables)
     return tuple(blocks)
 
 
@@ -258,7 +260,14 @@ def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:
 
 
 def _result_blocks(
-    run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str, best: LeaderRun | None
+    run: Run,
+    result: Result,
+    placing: Placing | None,
+    cases: Sequence[Case],
+    reader: str,
+    best: LeaderRun | None,
+    *,
+    tables: bool,
 ) -> Iterator[Block]:
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run, placing))
     yield from _of_tolerance_blocks(result)
@@ -290,7 +299,9 @@ def _result_blocks(
         )
     peak, processors = device_peak(result), processors_of(result)
     own_eval, told = _by_own_eval(result), _same_failures(result) > 1
-    yield from _case_blocks(run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, best=best)
+    yield from _case_blocks(
+        run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, tables=tables, best=best
+    )
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
 
@@ -382,23 +393,25 @@ def _case_blocks(
     peak: Peak | None = None,
     processors: int | None = None,
     told: bool = False,
+    tables: bool = True,
     best: LeaderRun | None = None,
 ) -> Iterator[Block]:
     """Yield the tables of tests and benchmarks, the bars of these, and the details of the first failure.
 
-    The tables have no messages if the outcome has `told` the only one.
+    The tables have no messages if the outcome has `told` the only one. Without `tables`, there are no wrong values.
     """
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
-    if tests:
+    if tests and tables:
         yield _tests_table("Tests", tests, told=told)
     if others:
         timed = any(case.timing for case in others)
         best_ns = best_times(others, best)
-        if not timed:
+        if tables and not timed:
             yield _tests_table("Benchmarks", others, told=told)
-        else:
+        elif tables:
             yield _benchmarks_table(others, best_ns, own_eval=own_eval, peak=peak, told=told)
+        if timed:
             specs = short_specs(case.spec for case in others).texts
             pairs = zip(specs, others, strict=True)
             yield from case_bars(
@@ -413,7 +426,7 @@ def _case_blocks(
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
             break
-    wrong = [(case, case.mismatch) for case in cases if case.mismatch is not None]
+    wrong = [(case, case.mismatch) for case in cases if tables and case.mismatch is not None]
     for case, mismatch in wrong[:1]:
         yield Heading(f"Wrong values of {case.phase} {case.index + 1}")
         yield from mismatch_blocks(mismatch)
@@ -627,7 +640,7 @@ def _source(status: Status) -> str:
     return one_line(status.source, 500) or (f"attempt {status.attempt}" if status.attempt else "")
 
 
-def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | None) -> Iterator[Block]:
+def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | None, *, tables: bool) -> Iterator[Block]:
     state, status, reason = run.state, run.status, one_line(run.status.reason, 500)
     if status.cancel_requested and state is not RunState.SUBMITTING:
         yield Paragraph("Cancelling: waiting for the end of the job.")
@@ -638,7 +651,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | No
     elif state is RunState.RUNNING and progress:
         step = step_text(progress[-1])
         yield Paragraph(f"{step[0].upper()}{step[1:]}." if progress[-1].phase == JUDGED else f"Running: {step}")
-        yield from _so_far_blocks(progress, best)
+        yield from _so_far_blocks(progress, best, tables=tables)
     elif state is RunState.SUBMITTING and (status.unanswered or status.cancel_requested):
         source = f"; last attempt unconfirmed: {one_line(status.source, 500)}" if status.unanswered else "."
         yield Paragraph(f"Submitting to the scheduler{source}")
@@ -665,7 +678,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | No
         yield Paragraph(sentences[state])
 
 
-def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None) -> Iterator[Block]:
+def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None, *, tables: bool) -> Iterator[Block]:
     """Yield the times of benchmarks that are still measured, in a table and as bars."""
     begun = [case for case in begun_cases(progress) if case.timed]
     rows = [
@@ -675,7 +688,7 @@ def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None) -> Iter
     ]
     if rows:
         best_ns = best_times(begun, best)
-        yield table(
+        found = table(
             rows,
             (Column("#", right=True), lambda row: str(row[0].index + 1)),
             (Column("SO FAR", right=True), lambda row: duration_text(row[1].time_ns)),
@@ -692,6 +705,7 @@ def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None) -> Iter
             tones=tuple(speedup_tone(timed.speedup) for _, timed, _ in rows),
             title=_cases_title("Benchmarks so far", begun),
         )
+        yield from [found] * tables
         yield from case_bars([(text, timed, best_ns.get(case.index)) for case, timed, text in rows], best)
 
 

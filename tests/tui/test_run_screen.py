@@ -161,6 +161,35 @@ class Measuring(FakeBoard):
         ]
 
 
+class Going(FakeBoard):
+    """A run is judged case by case."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.case = 1
+
+    def progress(self, run: int) -> list[Progress]:
+        del run
+        return [Progress("x", "test", case, 9, f"size: {case}") for case in range(1, self.case + 1)]
+
+
+async def test_the_selection_follows_the_running_case_until_the_user_moves_it() -> None:
+    board = Going()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "enter", "2")
+        screen = pilot.app.screen
+        assert isinstance(screen, ReportScreen)
+        for case, key, selected in ((1, "", 0), (2, "", 1), (4, "up", 2), (5, "", 2)):
+            board.case = case
+            screen.look_again()
+            await settled(pilot)
+            if key:
+                await press(pilot, key)
+            assert screen.cases_pane.selected is not None
+            assert screen.cases_pane.selected.index == selected
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_running_run_has_its_times_so_far(size: tuple[int, int]) -> None:
     board = Measuring()
@@ -217,6 +246,9 @@ async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places
         assert "wrong (NaN or inf)" in text
         await press(pilot, "1")
         assert "Next: e edits the file, s submits it again." in page(pilot.app)
+        await pilot.resize_terminal(200, 60)
+        await settled(pilot)
+        assert text_of(pilot.app).count("the last 37 rows") == 1
 
 
 async def test_a_case_that_passed_shows_its_margin() -> None:

@@ -22,7 +22,7 @@ from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.errors import Refused
 from hpc_board.model.result import Case
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.blocks import Bars, Facts, Heading, Paragraph, Table
+from hpc_board.report.blocks import Bars, Facts, Heading, Paragraph
 from hpc_board.report.formatting import score_text
 from hpc_board.report.logs import nothing_printed, profile_log, run_logs
 from hpc_board.report.plain import BARS_FROM, bar_lines, plain
@@ -127,6 +127,7 @@ class ReportScreen(RunScreen):
     def begin(self) -> None:
         self.show_place(f"Run {self.run_id}")
         self.submitted.say("Loading the file …")
+        self.cases_pane.show((), nothing="Loading the run …", processors=None, best=None)
         self._arrange()
         self.blocks.focus()
 
@@ -210,12 +211,15 @@ class ReportScreen(RunScreen):
         if is_huge or self._page == "code":
             self._read_code()
         log = self._page == "overview" and self.has_class("-wide") and not self.printed.is_empty
-        code = is_huge and self._file is not None and self._has_code
-        cases = is_huge and self._page == "overview" and self.has_class("-high") and self._has_cases
+        # Before they are read, they are expected, so that the layout stays as it is.
+        code = is_huge and self._has_code
+        cases = is_huge and self._page == "overview" and self.has_class("-high")
+        cases = cases and (self._read is None or self._has_cases)
         beside = {self._page, *("log",) * log, *("code",) * code, *("cases",) * cases}
         self._show_overview(cases=not cases)
         self._show_profile()
         self._show_roof()
+        self.cases_pane.has_bars = not cases
         for page, pane in self._panes.items():
             pane.display = page in beside
         panes = self.query_one("#panes")
@@ -230,7 +234,7 @@ class ReportScreen(RunScreen):
         if (read := self._read) is not None:
             logs = self.printed.is_empty or not self.has_class("-wide")
             run, user = read.run, self.board.user
-            first, *rest = read.outcome(user, logs=logs, best=self._best)
+            first, *rest = read.outcome(user, logs=logs, tables=cases, best=self._best)
             if notes := [note for note in (run.note, *(each.text for each in run.remarks.notes)) if note]:
                 lines = (f"Note: {one_line(note, NOTE_CHARACTERS_MAX)}" for note in notes)
                 rest = [Paragraph("\n".join(lines)), *rest]
@@ -244,8 +248,6 @@ class ReportScreen(RunScreen):
                 rest = [*rest, Facts(origin)]
             if self.size.width < BARS_FROM:
                 rest = [block for block in rest if not isinstance(block, Bars)]
-            if not cases:
-                rest = [block for block in rest if not (isinstance(block, Table) and block.title)]
             self.blocks.show((first, *rest))
 
     def _show_profile(self) -> None:

@@ -74,6 +74,10 @@ class CasesPane(Container):
     _cases: tuple[Case | BegunCase, ...] = ()
     _processors: int | None = None
     _best: LeaderRun | None = None
+    has_bars = True
+    """Whether the bars of the selected case are not in another panel."""
+    _followed = -1
+    """The index of the running case that was selected last."""
     _drawn_size = Size(0, 0)
 
     def compose(self) -> ComposeResult:
@@ -97,6 +101,7 @@ class CasesPane(Container):
     ) -> None:
         """Show these cases and select the first failed or timed one, or show the text `nothing`.
 
+        The running case is selected until the user selects another one.
         `processors` is the number of processors of their job, if known, and `best` the best run of the board.
         """
         words = self.query_one(".nothing", Static)
@@ -118,8 +123,12 @@ class CasesPane(Container):
         ]
         failed = [item for item in items if isinstance(item.case, Case) and item.case.verdict is not Verdict.PASS]
         with_time = [item for item in items if _timing(item.case) is not None]
-        first = next(iter((*failed, *with_time)), None)
-        self.pane.show_all(items, select=str(first.index) if is_new and first is not None else None)
+        running = [item for item in items if isinstance(item.case, BegunCase) and item.case.state == "running"]
+        if running and (is_new or (self.pane.selected is not None and self.pane.selected.index == self._followed)):
+            wanted, self._followed = running, running[0].index
+        else:
+            wanted = [*failed, *with_time] if is_new else []
+        self.pane.show_all(items, select=str(wanted[0].index) if wanted else None)
 
     @property
     def selected(self) -> Case | BegunCase | None:
@@ -131,7 +140,7 @@ class CasesPane(Container):
 
     def _details(self, each: _Numbered) -> RenderableType:
         self._drawn_size = self._details_size
-        return _details(each, self._drawn_size, self._processors, self._best)
+        return _details(each, self._drawn_size, self._processors, self._best, has_bars=self.has_bars)
 
     @on(DetailsPanel.Resized)
     def _draw_again(self) -> None:
@@ -193,13 +202,15 @@ def _cells(each: _Numbered) -> dict[str, Text]:
     }
 
 
-def _details(each: _Numbered, size: Size, processors: int | None, best: LeaderRun | None) -> RenderableType:
+def _details(
+    each: _Numbered, size: Size, processors: int | None, best: LeaderRun | None, *, has_bars: bool
+) -> RenderableType:
     case, width = each.case, size.width
     head = Text.assemble((f"{case.phase} {case.index + 1}: ", Tone.STRONG.value), each.outcome)
     head.append("  ").append_text(toned(case.spec, Tone.MUTED, 1000))
     parts: list[RenderableType] = [head]
     bars = []
-    if (timed := _timing(case)) is not None and size.height >= _BARS_FROM:
+    if (timed := _timing(case)) is not None and has_bars and size.height >= _BARS_FROM:
         bars = [*case_bars([(each.spec, timed, best_times([case], best).get(case.index))], best)]
     if isinstance(case, BegunCase):
         so_far = [Text(packed([case.so_far, *_against(case.timed)], width))] if case.timed else []

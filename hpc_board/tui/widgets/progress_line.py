@@ -46,10 +46,12 @@ class RunRead(WholeRun, frozen=True, kw_only=True):
     started: datetime | None
     usual_time: UsualTime
 
-    def outcome(self, reader: str, *, logs: bool = True, best: LeaderRun | None = None) -> tuple[Block, ...]:
+    def outcome(
+        self, reader: str, *, logs: bool = True, tables: bool = True, best: LeaderRun | None = None
+    ) -> tuple[Block, ...]:
         """Return the first part of the report, see `run_outcome`."""
         of_run = self.run, self.result, self.history, self.progress, self.placing
-        return run_outcome(*of_run, log=self.log, logs=logs, reader=reader, best=best)
+        return run_outcome(*of_run, log=self.log, logs=logs, tables=tables, reader=reader, best=best)
 
 
 UsualTimes = dict[tuple[str, Mode], UsualTime]
