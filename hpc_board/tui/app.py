@@ -433,7 +433,8 @@ class BoardApp(App[None]):
         if (screen := self._front) is None:
             return
         found: dict[str, PaletteLine] = {}
-        names = {**screen.key_labels, **screen.command_names}
+        names = dict(screen.key_labels)
+        names["hold"] = f"{names['hold']} {screen.gpu_in_hand}"
         for active in _explained(screen):
             binding = active.binding
             # Bindings without an id move cursors.

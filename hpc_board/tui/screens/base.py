@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from inspect import isawaitable
@@ -19,16 +19,13 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from hpc_board.board import Board
-from hpc_board.domain.budget import default_budget
-from hpc_board.domain.origin import default_origin
-from hpc_board.domain.run import Cancellation, Run
+from hpc_board.domain.run import Run
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES, RunnerRules
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.report.formatting import span_text
-from hpc_board.report.run_words import ended_before_text
 from hpc_board.report.runners import cost_text
 from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import displayed, named
@@ -50,9 +47,6 @@ SCHEDULER = "scheduler"
 
 THE_BOARD, THE_SCHEDULER, THE_FILE = "the board", "the scheduler", "the file"
 """The addressees of questions, for "waiting 12 s for the scheduler"."""
-
-_LISTED_MAX = 10
-"""The most runs that a question names."""
 
 _LATEST_MAX = 10
 """The most runs whose files are looked for, as each is a look into the folder."""
@@ -288,34 +282,6 @@ class BoardScreen(Screen[None]):
 
         self.app.push_screen(Confirm(question, yes, no), take)
 
-    def offer_cancel(self, runs: Sequence[Run]) -> None:
-        """Cancel those of the runs that have not ended, after confirmation, with one question to each scheduler."""
-        count, runs = len(runs), [run for run in runs if not run.state.ended]
-        if not runs:
-            return
-        cancel, keep = (f"Cancel {len(runs)} runs", "Keep them") if len(runs) > 1 else ("Cancel the run", "Keep it")
-        question = f"{cancel}: {_listed(runs)}?"
-        if len(runs) == 1:
-            (run,) = runs
-            question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
-        if ended := count - len(runs):
-            question += f" {ended} of {count} {'has' if ended == 1 else 'have'} ended."
-        cancelled = partial(self._cancelled, [run.id for run in runs])
-        ask = partial(self.ask, "cancel", cancelled, self._notify_cancelled, whom=THE_SCHEDULER)
-        self.confirm(question, cancel, keep, ask)
-
-    def offer_again(self, runs: Sequence[Run], then: Callable[[Sequence[Run]], None]) -> None:
-        def send() -> Sequence[Run]:
-            submissions, entrant = self.board.submissions, default_origin(os.environ).entrant
-            requests = [submissions.again(run.id, entrant=entrant) for run in runs]
-            return submissions.submit(requests, budget=default_budget(os.environ))
-
-        question = f"Rerun {len(runs)} runs: {_listed(runs)}?"
-        if len(runs) == 1:
-            (run,) = runs
-            question = f"Rerun run {run.id}: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
-        self.confirm(question, "Rerun", "Back", lambda: self.ask("again", send, then, whom=THE_SCHEDULER))
-
     @property
     def user_in_hand(self) -> str | None:
         """Return the user of the selected row."""
@@ -391,16 +357,6 @@ class BoardScreen(Screen[None]):
 
     def _tell_runner(self, runner: Runner) -> None:
         self.post_message(RunnerChanged(runner))
-
-    def submit_file_of(self, run: Run) -> None:
-        """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
-
-        def fill(found: tuple[Path | None, Mode]) -> None:
-            file, mode = found
-            own = run if run.user == self.board.user else None
-            self.post_message(Open(targets.Submit(run.task, (run.gpu,), mode, file, of_run=own)))
-
-        self.ask("submit", lambda: (self._file_of(run), self._next_mode(run)), fill, whom=THE_FILE)
 
     def submit_latest_of(self, task: str, gpu: str | None = None) -> None:
         """Open the form for a task, with the latest file of the user that is known, for its GPU or another one."""
@@ -513,11 +469,6 @@ class BoardScreen(Screen[None]):
         """Return the labels of keys whose effect depends on the screen's state, by action."""
         clear = {} if self._filtered is None else {"back": "Clear"}
         return {"hold": "Hold" if self._runner_in_hand is None else "Release", **clear}
-
-    @property
-    def command_names(self) -> Mapping[str, str]:
-        """Return the names of actions that the palette has in the place of those of their keys, by action."""
-        return {"hold": f"{self.key_labels.get('hold', '')} {self.gpu_in_hand}"}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if self.reason_against(action):
@@ -663,29 +614,6 @@ class BoardScreen(Screen[None]):
         if event.failure is None:
             self._catch_up()
 
-    def _cancelled(self, numbers: Sequence[int]) -> Sequence[Cancellation]:
-        """Request the cancellation of these runs, and return the answers without those that were refused.
-
-        Raises:
-            BoardError: none of them could be cancelled.
-        """
-        answers = self.board.runs.cancel_each(numbers)
-        errors = [answer.error for answer in answers if answer.error is not None]
-        done = [answer for answer in answers if answer.error is None]
-        if errors and not done:
-            raise errors[0]
-        if errors:
-            words = f"{len(errors)} of {len(answers)} runs were not cancelled: {errors[0].message}"
-            self.app.call_from_thread(self.notify, words, severity="warning")
-        return done
-
-    def _notify_cancelled(self, answers: Sequence[Cancellation]) -> None:
-        """Show which runs had ended before; the others are `cancelling` on the screen."""
-        ended = [answer.run for answer in answers if answer.run is not None and answer.ended_before]
-        if ended:
-            self.notify("\n".join(map(ended_before_text, ended[:_LISTED_MAX])))
-        self.look_again()
-
     @on(ListPane.Wanted)
     def _read_wanted(self, event: ListPane.Wanted) -> None:
         self.read(event.pane, patient=not event.anew)
@@ -727,8 +655,3 @@ class BoardScreen(Screen[None]):
 def is_ready_to_rank(run: Run) -> bool:
     """Return whether a run passed in mode test or benchmark, after which its file is submitted in mode ranked."""
     return run.mode in (Mode.TEST, Mode.BENCHMARK) and run.verdict is Verdict.PASS
-
-
-def _listed(runs: Sequence[Run]) -> str:
-    more = len(runs) - _LISTED_MAX
-    return ", ".join(str(run.id) for run in runs[:_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")

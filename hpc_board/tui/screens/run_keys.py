@@ -1,5 +1,6 @@
 """The base of the screens that name runs, and the actions on such a run."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,17 +10,22 @@ from typing import ClassVar, TypeVar
 import msgspec
 from textual.binding import BindingType
 
-from hpc_board.domain.run import Run
+from hpc_board.domain.budget import default_budget
+from hpc_board.domain.origin import default_origin
+from hpc_board.domain.run import Cancellation, Run
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.report.run_words import outcome_words
+from hpc_board.report.run_words import ended_before_text, outcome_words
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
-from hpc_board.tui.screens.base import HOLD_KEY, NOTHING_SELECTED, USER_KEY, BoardScreen
+from hpc_board.tui.screens.base import HOLD_KEY, NOTHING_SELECTED, THE_FILE, THE_SCHEDULER, USER_KEY, BoardScreen
 from hpc_board.tui.verbs import bindings
 
 T = TypeVar("T")
+
+_LISTED_MAX = 10
+"""The most runs that a question names."""
 
 _TIMED = (Mode.BENCHMARK, Mode.RANKED)
 """The modes that measure times."""
@@ -108,6 +114,16 @@ class RunScreen(BoardScreen):
         else:
             self._on_run(self.submit_file_of)
 
+    def submit_file_of(self, run: Run) -> None:
+        """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
+
+        def fill(found: tuple[Path | None, Mode]) -> None:
+            file, mode = found
+            own = run if run.user == self.board.user else None
+            self.post_message(Open(targets.Submit(run.task, (run.gpu,), mode, file, of_run=own)))
+
+        self.ask("submit", lambda: (self._file_of(run), self._next_mode(run)), fill, whom=THE_FILE)
+
     def action_edit(self) -> None:
         self._on_run(self.edit_file_of)
 
@@ -115,15 +131,66 @@ class RunScreen(BoardScreen):
         self._on_run(self.watch_file_of)
 
     def action_rerun(self) -> None:
-        self._on_run(lambda run: self.offer_again([run], self.follow_sent))
+        self._on_run(lambda run: self.offer_again([run]))
 
     def action_cancel(self) -> None:
         if isinstance(run := self.run_in_hand, Run):
             self.offer_cancel([run])
 
+    def offer_cancel(self, runs: Sequence[Run]) -> None:
+        """Cancel those of the runs that have not ended, after confirmation, with one question to each scheduler."""
+        count, runs = len(runs), [run for run in runs if not run.state.ended]
+        if not runs:
+            return
+        cancel, keep = (f"Cancel {len(runs)} runs", "Keep them") if len(runs) > 1 else ("Cancel the run", "Keep it")
+        question = f"{cancel}: {_listed(runs)}?"
+        if len(runs) == 1:
+            (run,) = runs
+            question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
+        if ended := count - len(runs):
+            question += f" {ended} of {count} {'has' if ended == 1 else 'have'} ended."
+        cancelled = partial(self._cancelled, [run.id for run in runs])
+        ask = partial(self.ask, "cancel", cancelled, self._notify_cancelled, whom=THE_SCHEDULER)
+        self.confirm(question, cancel, keep, ask)
+
+    def offer_again(self, runs: Sequence[Run]) -> None:
+        def send() -> Sequence[Run]:
+            submissions, entrant = self.board.submissions, default_origin(os.environ).entrant
+            requests = [submissions.again(run.id, entrant=entrant) for run in runs]
+            return submissions.submit(requests, budget=default_budget(os.environ))
+
+        question = f"Rerun {len(runs)} runs: {_listed(runs)}?"
+        if len(runs) == 1:
+            (run,) = runs
+            question = f"Rerun run {run.id}: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
+        self.confirm(question, "Rerun", "Back", lambda: self.ask("again", send, self.follow_sent, whom=THE_SCHEDULER))
+
     def follow_sent(self, runs: Sequence[Run]) -> None:
         """Show the runs that were just sent."""
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
+
+    def _cancelled(self, numbers: Sequence[int]) -> Sequence[Cancellation]:
+        """Request the cancellation of these runs, and return the answers without those that were refused.
+
+        Raises:
+            BoardError: none of them could be cancelled.
+        """
+        answers = self.board.runs.cancel_each(numbers)
+        errors = [answer.error for answer in answers if answer.error is not None]
+        done = [answer for answer in answers if answer.error is None]
+        if errors and not done:
+            raise errors[0]
+        if errors:
+            words = f"{len(errors)} of {len(answers)} runs were not cancelled: {errors[0].message}"
+            self.app.call_from_thread(self.notify, words, severity="warning")
+        return done
+
+    def _notify_cancelled(self, answers: Sequence[Cancellation]) -> None:
+        """Show which runs had ended before; the others are `cancelling` on the screen."""
+        ended = [answer.run for answer in answers if answer.run is not None and answer.ended_before]
+        if ended:
+            self.notify("\n".join(map(ended_before_text, ended[:_LISTED_MAX])))
+        self.look_again()
 
     def _run_of(self, run: Run | NamedRun) -> Run:
         return run if isinstance(run, Run) else self.board.runs.get(run.id)
@@ -217,3 +284,8 @@ class RunScreen(BoardScreen):
             reason = outcome_words(run.verdict or run.state)
             words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
             self.notify(words, title="Not comparable", severity="warning")
+
+
+def _listed(runs: Sequence[Run]) -> str:
+    more = len(runs) - _LISTED_MAX
+    return ", ".join(str(run.id) for run in runs[:_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -163,7 +163,7 @@ class RunsScreen(RunScreen):
 
     def action_rerun(self) -> None:
         if runs := self._chosen:
-            self.offer_again(runs, self._show_sent)
+            self.offer_again(runs)
 
     def action_select(self) -> None:
         self.pane.choose()
@@ -253,7 +253,7 @@ class RunsScreen(RunScreen):
         self.pane.unchoose()
         super()._notify_cancelled(answers)
 
-    def _show_sent(self, runs: Sequence[Run]) -> None:
+    def follow_sent(self, runs: Sequence[Run]) -> None:
         self.pane.select_once_read(str(runs[0].id))
         self.pane.unchoose()
         if self.pane.is_filtered:
