@@ -33,7 +33,7 @@ _WIDTH_MAX = 100
 _EDGES = 6
 """The cells beside a line: the frame, its padding and the scroll bar."""
 
-_NAME_MIN = 14
+_NAME_MIN = 18
 _KEY_MIN = 5
 
 _FOUND_MAX = 5

@@ -88,7 +88,7 @@ async def test_the_palette_says_that_nothing_matches(query: str) -> None:
         await settled(pilot)
         await press(pilot, "ctrl+p", *typed(query))
         assert await names_of(pilot) == [query]
-        assert "No match               Type part of a name, a run's number or `user`." in text_of(pilot.app)
+        assert "No match                   Type part of a name, a run's number or `user`." in text_of(pilot.app)
         await press(pilot, "enter")
         assert isinstance(pilot.app.screen, TasksScreen)
 
