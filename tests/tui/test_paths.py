@@ -11,7 +11,7 @@ from tests.tui.fake_board import FakeBoard
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import feed_of
 
-BOARD, TREND = "Board vectoradd", "Trend of bob on H100"
+BOARD, TREND = "Board vectoradd", "Trend of bob"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ BOARD, TREND = "Board vectoradd", "Trend of bob on H100"
         (FakeBoard(), [("end b", BOARD), ("enter", f"{BOARD} / Run 34"), ("U", f"{BOARD} / Run 34 / User bob")]),
         (FakeBoard(), [("end b", BOARD), ("v", f"{BOARD} / File of run 34")]),
         (FakeBoard(), [("end b", BOARD), ("t", f"{BOARD} / {TREND}"), ("enter", f"{BOARD} / {TREND} / Run 34")]),
-        (FakeBoard(), [("r", "Runs / your runs"), ("t", "Runs / Trend of ada, vectoradd on A100")]),
+        (FakeBoard(), [("r", "Runs / your runs"), ("t", "Runs / Trend of ada")]),
         (feed_of(8), [("end b f", f"{BOARD} / Feed / vectoradd"), ("enter", f"{BOARD} / Feed / Run 39")]),
         (FakeBoard(), [("enter", "Tasks / conv2d"), ("b s", "Tasks / conv2d / Board conv2d / Submit")]),
         (Timed(), [("end b", BOARD), ("u m home m", f"{BOARD} / Compare / run 34 with 39")]),

@@ -99,9 +99,7 @@ class TrendScreen(RunScreen):
         yield Static(id="notes", classes="hint", markup=False)
 
     def begin(self) -> None:
-        task, gpu = self._board_of
-        of_task = "" if task in " ".join(self.way).split() else f", {task}"
-        self.show_place(f"Trend of {self._whose}{of_task} on {gpu}")
+        self.show_place(f"Trend of {self._whose}")
         self.plot.display = False
         self.query_one("#notes").display = False
         self.pane.grid.focus()
