@@ -17,12 +17,12 @@ from hpc_board.model.result import Verdict
 from hpc_board.report.histories import plot_lines
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
-from hpc_board.tui.screens import trend
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.board_pane import BoardPane
+from hpc_board.tui.widgets.histories import RUNS_MAX
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, toasts, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
 from tests.values import replace
@@ -440,5 +440,5 @@ async def test_the_trend_reads_a_page_of_runs_and_says_how_many_it_leaves_out() 
         await press(pilot, "end", "b")
         board.read_rows.clear()
         await press(pilot, "t")
-        assert max(board.read_rows) == trend.RUNS_MAX
+        assert max(board.read_rows) == RUNS_MAX
         assert "The newest 200 of 500 runs; 300 older ones left out" in text_of(pilot.app)

@@ -12,21 +12,16 @@ from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Page, Record, Rows, Standing
-from hpc_board.report.blocks import Log
-from hpc_board.report.histories import NO_RUNS, history_plot, history_rows, in_order, page_notes, plot_lines
-from hpc_board.report.plots import plot_block
+from hpc_board.domain.standing import Standing
+from hpc_board.report.histories import NO_RUNS, history_rows, in_order, page_notes, plot_lines
 from hpc_board.tui import targets
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.blocks import log_lines
 from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.histories import History, drawn_history, read_history
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
-
-RUNS_MAX = 200
-"""The most runs to read; plot and list have no room for more."""
 
 _PLOT_SHARE = 0.5
 """The least share of the screen's height for the plot, which also has the lines that the list leaves."""
@@ -46,9 +41,6 @@ _COLUMNS = (
     Column("run", "Run", 6, right=True),
     Column("file", "File", 8, grows=True),
 )
-
-
-History = tuple[Page, tuple[Record, ...]]
 
 
 class _Listed(msgspec.Struct, frozen=True):
@@ -142,20 +134,6 @@ class TrendScreen(RunScreen):
             height = plot_lines(len(runs), room) - _AXIS_LINES
             self.plot.border_title, plot = drawn_history(self._read, self.size.width - _SIDES, height)
             self.plot.update(plot)
-
-
-def read_history(board: Board, task: str, gpu: str, user: str) -> History:
-    """Return the newest ranked runs of a user on a board, and the board's records."""
-    (page,) = board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
-    return page, board.standings.records(task, gpu)
-
-
-def drawn_history(history: History, width: int, height: int) -> tuple[str, Text]:
-    """Return the plot of a history with its title, or the words for a single run."""
-    page, records = history
-    plot = history_plot(page, records)
-    block = plot_block(plot, width, height)
-    return (block.title, log_lines(block)) if isinstance(block, Log) else (plot.title, Text(block.text))
 
 
 def _cells(listed: _Listed) -> dict[str, Text]:

@@ -28,10 +28,10 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells
 from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.screens.trend import History, drawn_history, read_history
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import drawn, entitle, speedup_cell
 from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.histories import History, drawn_history, read_history
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _RANKS: tuple[Column, ...] = (
