@@ -52,6 +52,9 @@ _AROUND_ROWS_MAX = 11
 _BESIDE_AROUND = 5
 """The lines of the screen beside its lists and that board: title, summary, keys, and the edges of its panel."""
 
+_AROUND_SIDES = 4
+"""The cells beside the plot; its panel has no width before it is first shown."""
+
 _BESIDE_HISTORY = 7
 """The lines of that board beside its ranks, with marks, and the title of the plot below it."""
 
@@ -203,7 +206,7 @@ class UserScreen(RunScreen):
         shown: list[RenderableType] = [drawn([table])]
         lines = self._lines_left - len(page.rows) - _BESIDE_HISTORY
         if len(history[0].rows) > 1 and lines >= _AROUND_LINES_MIN:
-            title, plot = drawn_history(history, self.around.size.width, lines)
+            title, plot = drawn_history(history, self.size.width - _AROUND_SIDES, lines)
             shown += ["", toned(title, Tone.ACCENT), plot]
         self.around.update(Group(*shown))
 
