@@ -316,7 +316,7 @@ class StandingsScreen(RunScreen):
 
     @on(BoardPane.Shown)
     def _show_below(self) -> None:
-        """Show what is below the rows of the boards: those side by side have plots of one height."""
+        """Show the texts and plots below the rows: boards side by side have plots of one height."""
         found = tuple(pane.gpu for pane in self._panes if pane.window.items)
         beside = [pane for pane in self._panes if pane.display and pane.room >= PLOT_LINES_MIN]
         lines = max((pane.wanted for pane in beside), default=0)
