@@ -15,7 +15,7 @@ class Verb(msgspec.Struct, frozen=True):
     """A verb: its key, its word in the last line, its meaning in the help, and its action if that has another name.
 
     `display` is the key as it is shown, where Textual's name differs. One that is not `shown` is left to the help.
-    `where` tells the user of its key elsewhere what it is for.
+    `where` names its places to the user of its key elsewhere.
     """
 
     key: str

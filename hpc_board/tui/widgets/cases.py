@@ -75,7 +75,7 @@ class CasesPane(Container):
     _processors: int | None = None
     _best: LeaderRun | None = None
     has_bars = True
-    """Whether the bars of the selected case are not in another panel."""
+    """False where another panel has the bars of the selected case."""
     _followed = -1
     """The index of the running case that was selected last."""
     _drawn_size = Size(0, 0)
