@@ -10,7 +10,7 @@ from hpc_board.domain.origin import author_text
 from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.roles import GROUP, TEAM_PSEUDONYM
 from hpc_board.domain.score_interval import Interval, full_score_text
-from hpc_board.domain.time_change import FEW_SAMPLES, WITHIN_NOISE, change_text, exceeds
+from hpc_board.domain.time_change import FEW_SAMPLES, WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
@@ -173,11 +173,6 @@ class Placing(msgspec.Struct, frozen=True):
     median_s: float | None = None
     runs: int = 1
     team: str = ""
-
-    def is_behind(self, score_s: float) -> bool:
-        """Return whether a run with this score is slower than its user's best, and not within noise of it."""
-        is_slower = self.rank is None and score_s > self.best_s
-        return is_slower and exceeds(self.best_s, score_s, self.change_spread or 1)
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 import msgspec
 
 from hpc_board.domain.run import Progress, Run, RunState
-from hpc_board.domain.standing import Placing
 from hpc_board.model.result import HIDDEN_MESSAGE, Verdict
 from hpc_board.model.task import HIDDEN
 from hpc_board.model.text import one_line
@@ -87,15 +86,10 @@ def at_runner(run: Run) -> str:
     return "" if run.status.runner is None else f"at runner {run.status.runner}"
 
 
-def run_tone(run: Run, placing: Placing | None = None) -> Tone:
-    """Return the tone of a run: good if it passed, quiet if it was cancelled, bad if it ended otherwise.
-
-    A pass is unsure if it is slower than the reference beyond noise or, by its `placing`, than the best of its user.
-    """
+def run_tone(run: Run) -> Tone:
+    """Return the tone of a run: good if it passed, quiet if it was cancelled, bad if it ended otherwise."""
     if run.verdict is Verdict.PASS:
-        is_behind = placing is not None and run.score_s is not None and placing.is_behind(run.score_s)
-        is_slower = run.speedup is not None and (run.speedup.high or run.speedup.ratio) < 1
-        return Tone.UNSURE if is_behind or is_slower else Tone.GOOD
+        return Tone.GOOD
     if run.state is RunState.CANCELLED:
         return Tone.QUIET
     return Tone.BAD if run.state.ended else Tone.PLAIN

@@ -157,6 +157,7 @@ def run_outcome(
     log: str = "",
     logs: bool = True,
     tables: bool = True,
+    tests: bool = False,
     reader: str = "",
     whole: bool = False,
     best: LeaderRun | None = None,
@@ -164,13 +165,14 @@ def run_outcome(
     """Return the first part of a report: outcome, times and failures.
 
     `logs` is whether it has the output of a kernel that failed, and of a job without a result, `tables` whether it has
-    those of the cases. A `whole` one has the
+    those of the cases, `tests` whether a pass in mode test has its tests. A `whole` one has all
     passed tests, the profile and the output of a kernel that passed besides. `best` is as for `run_report`.
     """
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
-        shown = [case for case in result.cases if case.phase != "test" or not passed or whole]
+        has_tests = whole or not passed or (tests and run.mode is Mode.TEST)
+        shown = [case for case in result.cases if case.phase != "test" or has_tests]
         blocks += _result_blocks(run, result, placing, shown, reader, best, tables=tables)
         blocks += profile_log(result) if whole else ()
         blocks += kernel_logs(run, result) if logs and (whole or not passed) else ()
@@ -183,7 +185,7 @@ def run_outcome(
 
 def outcome_line(run: Run, result: Result | None, placing: Placing | None = None, *, reader: str = "") -> Paragraph:
     """Return the outcome of a run that has ended with its number, on one line."""
-    return Paragraph(f"Run {run.id}: {_outcome_text(run, result, placing, reader)}", run_tone(run, placing))
+    return Paragraph(f"Run {run.id}: {_outcome_text(run, result, placing, reader)}", run_tone(run))
 
 
 def _title(run: Run) -> Heading:
@@ -269,7 +271,7 @@ def _result_blocks(
     *,
     tables: bool,
 ) -> Iterator[Block]:
-    yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run, placing))
+    yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
     yield from _of_tolerance_blocks(result)
     if used := means_text(result.means):
         yield Paragraph(f"{one_line(used)}.")
@@ -731,8 +733,7 @@ def _run_facts(run: Run, children: Sequence[int]) -> Iterator[tuple[str, str]]:
     yield "user", one_line(run.user)
     if run.account:
         yield "account", f"{one_line(run.account)} (owner of the job)"
-    if run.speedup is not None and run.reference is not None:
-        yield speedup_fact(run.speedup, run.reference)
+    yield from speedup_facts(run)
     yield "submitted", moment_text(run.created_at)
     job = ", ".join(filter(None, (run.status.job_id, at_runner(run) or ("separate: --fresh" if run.fresh else ""))))
     place = f"{run.cluster}, partition {run.partition}" if run.partition else run.cluster
@@ -742,6 +743,12 @@ def _run_facts(run: Run, children: Sequence[int]) -> Iterator[tuple[str, str]]:
     if run.status.node:
         yield "node", one_line(run.status.node)
     yield "trust", _TRUST.get(run.trust, one_line(run.trust))
+
+
+def speedup_facts(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the speedup of a run over the reference of its board, if both are known."""
+    if run.speedup is not None and run.reference is not None:
+        yield speedup_fact(run.speedup, run.reference)
 
 
 def origin_facts(run: Run, children: Sequence[int]) -> Iterator[tuple[str, str]]:

@@ -119,5 +119,5 @@ async def test_a_best_run_that_may_not_be_read_is_left_out() -> None:
 
     async with app_on(Closed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "7")
+        await press(pilot, "r", "down", "down", "enter", "8")
         assert "● this run   ○ the reference" in text_of(pilot.app)

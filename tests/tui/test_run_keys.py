@@ -302,7 +302,7 @@ async def test_the_file_of_a_run_is_read_when_its_page_first_opens() -> None:
     async with app_on(found).run_test(size=(120, 40)) as pilot:
         await reach(pilot, "Run")
         assert "code" not in found.calls
-        await press(pilot, "8")
+        await press(pilot, "4")
         assert "1 # run 39" in text_of(pilot.app)
         await press(pilot, "slash", *"torch", "enter")
         assert "/torch: 1 of " in text_of(pilot.app)

@@ -20,7 +20,7 @@ from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.errors import Refused
-from hpc_board.model.result import Case
+from hpc_board.model.result import Case, Verdict
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Bars, Facts, Heading, Paragraph
 from hpc_board.report.formatting import score_text
@@ -29,7 +29,7 @@ from hpc_board.report.plain import BARS_FROM, bar_lines, plain
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.run_words import canceller
-from hpc_board.report.runs import origin_facts, run_evidence
+from hpc_board.report.runs import origin_facts, run_evidence, speedup_facts
 from hpc_board.report.times import processors_of
 from hpc_board.report.tones import profile_tones
 from hpc_board.tui import targets
@@ -49,13 +49,21 @@ _PAGES = (
     ("overview", "Overview"),
     ("cases", "Cases"),
     ("log", "Log"),
-    ("build", "Build"),
-    ("profile", "Profile"),
-    ("evidence", "Evidence"),
-    ("roof", "Roof"),
     ("code", "Code"),
+    ("evidence", "Evidence"),
+    ("profile", "Profile"),
+    ("build", "Build"),
+    ("roof", "Roof"),
 )
+"""The pages by their digits; those that only some runs have are the last ones."""
 _NAMES = tuple(name for name, _ in _PAGES)
+
+_LACKING = {
+    "profile": "No profile: runs in mode profile or sanitize have one; s submits the file.",
+    "build": "No build log: nothing was compiled.",
+    "roof": "No roofs: the task states no minimal work, the peaks of the device are unknown, or the run has no times.",
+}
+"""The reasons for which a run has no such page."""
 
 
 _NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the standings."
@@ -66,6 +74,9 @@ _ROOF_SIDES = 6, 6
 
 _PROFILE_CELLS_MIN, _PROFILE_SIDES = 20, 5
 """The least cells of a wrapped line, and the cells beside the lines of the page Profile."""
+
+_BESIDE_CASES = 8
+"""The lines of the panels of cases without times that are not cases."""
 
 _OVERVIEW_NEXT = "Press 1 for the overview."
 
@@ -118,18 +129,17 @@ class ReportScreen(RunScreen):
             yield Blocks("Overview", id="overview")
             yield CasesPane(id="cases-pane")
             yield TextPane("Log", view="log", id="printed")
-            yield TextPane("Build", view="build-log", id="build")
-            yield TextPane("Profile", view="profile-log", id="profile", tones=profile_tones)
-            yield Blocks("Evidence", id="evidence")
-            yield Blocks("Roof", id="roof")
             yield SourceView("Code", view="submitted-lines", id="submitted")
+            yield Blocks("Evidence", id="evidence")
+            yield TextPane("Profile", view="profile-log", id="profile", tones=profile_tones)
+            yield TextPane("Build", view="build-log", id="build")
+            yield Blocks("Roof", id="roof")
 
     def begin(self) -> None:
         self.show_place(f"Run {self.run_id}")
         self.submitted.say("Loading the file …")
-        self.cases_pane.show((), nothing="Loading the run …", processors=None, best=None)
-        self._arrange()
-        self.blocks.focus()
+        # The layout follows the run.
+        self.query_one("#panes").visible = False
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
@@ -152,14 +162,19 @@ class ReportScreen(RunScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "show" and parameters[0] not in self._shown_pages:
-            return False
+            return None
         if action == "search" and (self._searched is None or any(field.display for field in self.query(FilterLine))):
             return False
         return super().check_action(action, parameters)
 
+    def reason_against(self, action: str) -> str:
+        page = action.removeprefix("show('").removesuffix("')")
+        if page == action or page in self._shown_pages:
+            return super().reason_against(action)
+        has_result = self._read is not None and self._read.run.state.ended
+        return _LACKING[page] if has_result else "This page appears with the result."
+
     def action_show(self, page: str) -> None:
-        if page not in self._shown_pages:
-            return
         self._page = page
         self._arrange()
         self._main_of(page).focus()
@@ -192,11 +207,11 @@ class ReportScreen(RunScreen):
             "overview": self.blocks,
             "cases": self.cases_pane,
             "log": self.printed,
-            "build": self.build,
-            "profile": self.profile,
-            "evidence": self.evidence,
-            "roof": self.roof,
             "code": self.submitted,
+            "evidence": self.evidence,
+            "profile": self.profile,
+            "build": self.build,
+            "roof": self.roof,
         }
 
     def _main_of(self, page: str) -> Widget:
@@ -207,14 +222,15 @@ class ReportScreen(RunScreen):
 
     def _arrange(self) -> None:
         """Show the open page, and where they fit log, cases and code with the overview, and the code with the cases."""
-        is_huge = self._page in ("overview", "cases") and self.has_class("-huge")
-        if is_huge or self._page == "code":
+        if (read := self._read) is None:
+            return
+        is_overview, is_huge, is_high = self._page == "overview", self.has_class("-huge"), self.has_class("-high")
+        log = is_overview and self.has_class("-wide") and not self.printed.is_empty
+        has_room = is_huge or (is_overview and is_high and not log)
+        code = self._has_code and has_room and self._page in ("overview", "cases")
+        if code or self._page == "code":
             self._read_code()
-        log = self._page == "overview" and self.has_class("-wide") and not self.printed.is_empty
-        # Before they are read, they are expected, so that the layout stays as it is.
-        code = is_huge and self._has_code
-        cases = is_huge and self._page == "overview" and self.has_class("-high")
-        cases = cases and (self._read is None or self._has_cases)
+        cases = is_huge and is_overview and is_high and self._has_cases
         beside = {self._page, *("log",) * log, *("code",) * code, *("cases",) * cases}
         self._show_overview(cases=not cases)
         self._show_profile()
@@ -227,14 +243,23 @@ class ReportScreen(RunScreen):
         panes.set_class(log and code and not cases, "-both")
         panes.set_class(cases and (log or code), "-below")
         panes.set_class(cases and log is not code, "-across")
+        panes.styles.grid_rows = self._grid_rows(log=log, code=code) if cases and read.run.state.ended else None
         self._show_pages()
+
+    def _grid_rows(self, *, log: bool, code: bool) -> tuple[str, ...]:
+        """Return the heights of overview and cases, and of the texts below, by the lines that these have at most."""
+        height, cases = self.size.height, () if self._read is None else _cases(self._read)
+        if all(_is_plain_pass(case) for case in cases):
+            return f"{min(2 * len(cases) + _BESIDE_CASES, height * 3 // 5)}", "1fr"
+        lines = (self.printed.view.line_count * log, self.submitted.view.line_count * code)
+        return ("1fr", f"{min(max(lines) + 2, height * 2 // 5)}") if any(lines) else ("1fr",)
 
     def _show_overview(self, *, cases: bool) -> None:
         """Show the overview, without the output and, unless it has its `cases`, their tables: these are beside it."""
         if (read := self._read) is not None:
             logs = self.printed.is_empty or not self.has_class("-wide")
             run, user = read.run, self.board.user
-            first, *rest = read.outcome(user, logs=logs, tables=cases, best=self._best)
+            first, *rest = read.outcome(user, logs=logs, tables=cases, tests=True, best=self._best)
             if notes := [note for note in (run.note, *(each.text for each in run.remarks.notes)) if note]:
                 lines = (f"Note: {one_line(note, NOTE_CHARACTERS_MAX)}" for note in notes)
                 rest = [Paragraph("\n".join(lines)), *rest]
@@ -244,8 +269,8 @@ class ReportScreen(RunScreen):
                 rest = [Paragraph(_NEXT_EDIT), *rest]
             if run.user == user and canceller(run) == user:
                 rest = [Paragraph(_NEXT_RERUN), *rest]
-            if origin := tuple(origin_facts(run, read.children)):
-                rest = [*rest, Facts(origin)]
+            if facts := (*speedup_facts(run), *origin_facts(run, read.children)):
+                rest = [*rest, Facts(facts)]
             if self.size.width < BARS_FROM:
                 rest = [block for block in rest if not isinstance(block, Bars)]
             self.blocks.show((first, *rest))
@@ -289,12 +314,15 @@ class ReportScreen(RunScreen):
         except Refused as error:
             return SourceText(f"You may not read this file: {error.message}", "")
 
-    def _show_code(self, file: SourceText) -> None:
+    def _set_code(self, file: SourceText) -> None:
         self._file = file
         if file.name:
             self.submitted.show_source(file)
         else:
             self.submitted.say(file.text)
+
+    def _show_code(self, file: SourceText) -> None:
+        self._set_code(file)
         self._arrange()
         if self._page == "code":
             self.submitted.view.focus()
@@ -315,13 +343,18 @@ class ReportScreen(RunScreen):
         }
         return [name for name in _NAMES if has.get(name, True)]
 
-    def _read_run(self) -> tuple[RunRead, LeaderRun | None]:
+    def _read_run(self) -> tuple[RunRead, LeaderRun | None, SourceText | None]:
         read = read_run(self.board, self.run_id, self._usual_times)
-        return read, leader_of(self.board, read.run, read.result, read.placing)
+        # The layout of a huge terminal follows the file, too.
+        file = self._code(self.run_id) if self._file is None and self.has_class("-huge") else None
+        return read, leader_of(self.board, read.run, read.result, read.placing), file
 
-    def _show_run(self, answer: tuple[RunRead, LeaderRun | None]) -> None:
-        read, self._best = answer
+    def _show_run(self, answer: tuple[RunRead, LeaderRun | None, SourceText | None]) -> None:
+        is_first = self._read is None
+        read, self._best, file = answer
         self._read = read
+        if file is not None:
+            self._set_code(file)
         run, result = read.run, read.result
         self.refresh_bindings()
         self._show_headline(read)
@@ -338,6 +371,9 @@ class ReportScreen(RunScreen):
         build = printable(result.build.text, len(result.build.text)) if result else ""
         self.build.show(build, nothing="", growing=False)
         self._arrange()
+        if is_first:
+            self.query_one("#panes").visible = True
+            self._main_of(self._page).focus()
 
     def _show_headline(self, read: RunRead) -> None:
         run = read.run
@@ -349,8 +385,13 @@ class ReportScreen(RunScreen):
         place = "first place" if placing is not None and placing.rank == 1 and placing.users > 1 else ""
         outcome = [Text(words, f"bold {tone.value}") for words in (word, place)]
         score = toned(score_text(run.score_s)), speedup_cell(ratio_of(run.speedup))
-        show_text(self.headline, Text.assemble(what, " ", Text(" ").join(filter(None, [*outcome, *score, age]))))
+        of = toned("over the reference's median" if run.speedup is not None and self.has_class("-wide") else "")
+        show_text(self.headline, Text.assemble(what, " ", Text(" ").join(filter(None, [*outcome, *score, of, age]))))
         self.progress_line.show(read, self.now())
+
+
+def _is_plain_pass(case: Case | BegunCase) -> bool:
+    return isinstance(case, Case) and case.verdict is Verdict.PASS and case.timing is None
 
 
 def _cases(read: RunRead) -> tuple[Case | BegunCase, ...]:

@@ -39,7 +39,7 @@ _BESIDE_BARS = 6
 _BARS_FROM = 20
 """The least lines for the bars of a case beside the best run's."""
 
-_BOTH_FROM = 96
+_BOTH_FROM = 80
 """The least cells for the calls in their order beside the histogram."""
 
 _MESSAGE_CHARACTERS_MAX = 8000

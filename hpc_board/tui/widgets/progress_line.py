@@ -47,11 +47,11 @@ class RunRead(WholeRun, frozen=True, kw_only=True):
     usual_time: UsualTime
 
     def outcome(
-        self, reader: str, *, logs: bool = True, tables: bool = True, best: LeaderRun | None = None
+        self, reader: str, *, logs: bool = True, tables: bool = True, tests: bool = False, best: LeaderRun | None = None
     ) -> tuple[Block, ...]:
         """Return the first part of the report, see `run_outcome`."""
         of_run = self.run, self.result, self.history, self.progress, self.placing
-        return run_outcome(*of_run, log=self.log, logs=logs, tables=tables, reader=reader, best=best)
+        return run_outcome(*of_run, log=self.log, logs=logs, tables=tables, tests=tests, reader=reader, best=best)
 
 
 UsualTimes = dict[tuple[str, Mode], UsualTime]
