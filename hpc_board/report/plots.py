@@ -105,8 +105,8 @@ class Series(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the text in the legend, empty to be left out there.
-        sign: the sign of its points in text, and of a line in the legend; empty for dots in braille. The points with
-            `FILLED` are filled in SVG too.
+        sign: the sign or the word at its points in text, and the sign of a line in the legend; empty for dots in
+            braille. The points with `FILLED` are filled in SVG too.
         is_dotted: True for a line that differs from others without colours.
         bounds: the lower and upper bound of each point of intervals or bars.
         texts: the descriptions of points or bars, which a browser shows.
@@ -156,7 +156,8 @@ def text_plot(plot: Plot, width: int, height: int) -> Log:
     for series in plot.series:
         for row, column, sign in _signs(series, plot, columns, height, braille=braille):
             if 0 <= row < height and 0 <= column < columns:
-                cells[height - 1 - row][column] = sign, series.tone
+                line = cells[height - 1 - row]
+                line[column] = _over(line[column][0], sign), series.tone
     labels = {height - 1 - _row(plot, value, height, braille=braille): text for value, text in plot.up.ticks}
     rows: list[list[_Part]] = [
         [(f"{labels.get(number, '')[:_LABEL]:>{_LABEL}} ", Tone.PLAIN), (_UPRIGHT, Tone.QUIET), *_parts(row)]
@@ -234,22 +235,21 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
     beside, above = (2, 4) if braille else (1, 1)
     if series.sign and series.kind is Kind.POINTS:
         for x, y in series.points:
-            yield (
-                _row(plot, y, height, braille=braille),
-                round(plot.across.share(x) * (columns * beside - 1)) // beside,
-                series.sign,
-            )
+            column = round(plot.across.share(x) * (columns * beside - 1)) // beside
+            for place, sign in enumerate(series.sign, min(column, columns - len(series.sign))):
+                yield _row(plot, y, height, braille=braille), place, sign
         return
     if series.kind is Kind.INTERVALS and not braille:
         return
-    bits: dict[tuple[int, int], int] = {}
-    for column, rows in _columns(series, plot, columns * beside, height * above):
-        for row in rows:
-            if not series.is_dotted or (row + column) % 2 == 0 or not braille:
-                cell = row // above, column // beside
-                bits[cell] = bits.get(cell, 0) | _DOTS[column % 2][row % 4]
-    for (row, column), dots in bits.items():
-        yield row, column, chr(_BRAILLE + dots) if braille else _POINT
+    dots = [(row, column) for column, rows in _columns(series, plot, columns * beside, height * above) for row in rows]
+    for row, column in dots[:: 2 if series.is_dotted and braille else 1]:
+        yield row // above, column // beside, chr(_BRAILLE + _DOTS[column % 2][row % 4]) if braille else _POINT
+
+
+def _over(before: str, sign: str) -> str:
+    """Return a sign drawn over another one: dots of braille leave those of the lines below."""
+    dots = [ord(each) - _BRAILLE for each in (before, sign)]
+    return chr(_BRAILLE | dots[0] | dots[1]) if all(0 <= each <= 0xFF for each in dots) else sign
 
 
 def _row(plot: Plot, value: float, height: int, *, braille: bool) -> int:

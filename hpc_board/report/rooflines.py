@@ -74,7 +74,6 @@ def roofline_report(result: Result, best: LeaderRun | None, width: int, height: 
     if peak is None or not cases:
         return ()
     rows = max(_ROWS_MIN, min(_ROWS_MAX, height - _BESIDE_PLOT - len(cases)))
-    rates = f"{amount_text(peak.memory_bytes)}B/s of memory, {amount_text(peak.operations)}op/s of arithmetic"
     specs = short_specs(case.spec for case in cases).texts
     shares = table(
         [*zip(cases, specs, strict=True)],
@@ -86,8 +85,9 @@ def roofline_report(result: Result, best: LeaderRun | None, width: int, height: 
         (Column("CASE", flexible=True), lambda row: row[1]),
     )
     plot = roofline_plot(cases, peak, best)
-    drawn = [text_plot(plot, width, rows)] if plot else [Paragraph(_WITHOUT_POINTS)]
-    return Paragraph(f"{device}: {rates}"), *drawn, shares
+    if plot is None:
+        return Paragraph(f"{device}: {', '.join(_ceilings(peak))}"), Paragraph(_WITHOUT_POINTS), shares
+    return Paragraph(device), text_plot(plot, width, rows), shares
 
 
 def roofline_plot(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None) -> Plot | None:
@@ -112,35 +112,51 @@ def roofline_plot(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None)
         return None
     ridge = peak.operations / peak.memory_bytes
     intensities = [ridge, *(intensity for intensity, _ in points)]
-    rates = [rate for _, rate in points]
     left, right = min(intensities) / 2, max(intensities) * 8
-    low, high = min(rates) / 1.5, max(peak.operations, *rates)
-    middle = math.sqrt(low) * math.sqrt(high)
+    low, high = (
+        min(left * peak.memory_bytes, *(rate for _, rate in points)) / 1.5,
+        max(peak.operations, *(rate for _, rate in points)),
+    )
+    # The text of a ceiling is beside its line: a tenth of the height above the level one, and below the other.
+    beside = (high / low) ** 0.1
+    high *= beside * beside
+    ceilings = zip(
+        _ceilings(peak),
+        (
+            (
+                math.sqrt(left) * math.sqrt(ridge),
+                math.sqrt(left * peak.memory_bytes) * math.sqrt(peak.operations) / beside,
+            ),
+            (ridge, peak.operations * beside),
+        ),
+        strict=True,
+    )
+    gaps = tuple(
+        (rate, max(rate, min(peak.operations, intensity * peak.memory_bytes))) for intensity, rate in found[OWN]
+    )
     names = {
         OWN: "this run",
         BEST: one_line(f"the best: {best.user}, run {best.run}") if best else "",
         REFERENCE: "the reference",
     }
     roof = (left, left * peak.memory_bytes), (ridge, peak.operations), (right, peak.operations)
+    across = Axis.rounded(left, right, _number).ticks
+    up = Axis.rounded(low, high, lambda rate: amount_text(rate).strip()).ticks
     return Plot(
         "",
-        Axis(
-            left,
-            right,
-            ((left, _number(left)), (ridge, _number(ridge)), (right, f"{_number(right)} op/byte")),
-            is_log=True,
-        ),
-        Axis(
-            low,
-            high,
-            ((high, amount_text(high).strip()), (middle, amount_text(middle).strip()), (low, "op/s")),
-            is_log=True,
-        ),
+        Axis(left, right, ((left, ""), *across, (right, "op/byte")), is_log=True),
+        Axis(low, high, (*up, (low, "op/s")), is_log=True),
         (
-            Series(Kind.LINE, roof, Tone.QUIET),
+            Series(Kind.INTERVALS, found[OWN], Tone.QUIET, is_dotted=True, bounds=gaps),
+            Series(Kind.LINE, roof),
+            *(Series(Kind.POINTS, (place,), Tone.QUIET, sign=text) for text, place in ceilings),
             *(Series(Kind.POINTS, found[sign], _TONES[sign], names[sign], sign) for sign in _TONES if found[sign]),
         ),
     )
+
+
+def _ceilings(peak: Peak) -> tuple[str, str]:
+    return f"{amount_text(peak.memory_bytes)}B/s of memory", f"{amount_text(peak.operations)}op/s of arithmetic"
 
 
 def _bound(case: Measured, peak: Peak) -> str:

@@ -60,18 +60,28 @@ def test_points_at_the_peak_lie_on_the_roof_and_slower_ones_below_it() -> None:
     top = lines([case(1e9, own=1e6)])
     beside = next(line for line in top if OWN in line)
     column = beside.index(OWN)
-    assert {beside[column - 1], beside[column + 1]} & set("⣀⡠⠤⠔⠒⠊⠉")
+    assert {beside[column - 1], beside[column + 1]} & set("⣀⡠⠤⠔⠒⠊⠉⢀")
     low = lines([case(1e9, own=1e6), case(1e9, own=1e8, number=2)])
     first, second = (index for index, line in enumerate(low) if OWN in line)
     assert second > first + 1
 
 
-def test_the_roof_is_flat_from_the_marked_intensity_on() -> None:
+def test_the_roof_is_flat_from_the_ridge_on_and_both_ceilings_have_their_rates() -> None:
     plot = lines([case(1e9, own=2e6), case(1e12, own=2e7, number=2)])
-    corner = plot[-2].index("┴")
-    assert set(plot[0][corner + 2 :]) <= {"⠉", " ", OWN}
-    assert plot[-1].strip().startswith("0.5")
-    assert plot[-1][corner - 1 : corner + 2] == "100"
+    ridge = plot[-1].index("100") + 1
+    (level,) = (line[ridge + 2 :] for line in plot if "⠒" * 9 in line)
+    # The line from the point to the roof begins at one cell of it.
+    assert level.count("⠒") == len(level) - 1
+    assert "100 Top/s of arithmetic" in "\n".join(plot)
+    assert "1 TB/s of memory" in "\n".join(plot)
+    assert plot[-1].split() == ["1", "10", "100", "1,000", "op/byte"]
+
+
+def test_a_dotted_line_leads_from_a_point_of_the_run_to_the_roof() -> None:
+    plot = lines([case(1e13, own=1e9)], height=12)
+    point = next(row for row, line in enumerate(plot) if OWN in line)
+    column = plot[point].index(OWN)
+    assert {line[column] for line in plot[3:point]} == {"⡂"}
 
 
 @pytest.mark.parametrize(("width", "height"), [(30, 5), (57, 7), (77, 12), (100, 18)])

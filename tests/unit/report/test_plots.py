@@ -97,7 +97,7 @@ def test_lines_differ_without_colours_and_intervals_are_below_them() -> None:
     rows = cells(drawn)
     assert [row[0] for row in (rows[0], rows[1], rows[3], rows[4])] == 4 * ["⡇"]
     assert {row[1:] for row in (rows[0], rows[1], rows[3], rows[4])} == {9 * " "}
-    assert rows[2] == 10 * rows[2][0]
+    assert rows[2] == f"⡗{8 * '⠒'}⡗"
     (good,) = [drawn.text[begin:end] for begin, end, tone in drawn.tones if tone is Tone.GOOD]
     assert good == rows[2]
 
