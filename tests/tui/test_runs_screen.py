@@ -19,7 +19,7 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
-from hpc_board.tui.themes import DARK, LIGHT, tone_variables
+from hpc_board.tui.themes import DARK, LIGHT, readable, tone_variables
 from hpc_board.tui.widgets.grid import Grid, Row
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run
@@ -56,7 +56,7 @@ async def test_the_list_is_narrowed_down_while_one_types_and_stays_so() -> None:
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT, BUILTIN_THEMES["nord"]], ids=lambda theme: theme.name)
-async def test_a_selected_row_of_the_apps_own_themes_and_a_cut_cell_keep_their_tones(theme: Theme) -> None:
+async def test_a_selected_row_and_a_cut_cell_keep_their_tones(theme: Theme) -> None:
     crashed = run(9, RunState.FINISHED, verdict=Verdict.CRASH, message="signal 11 " * 9)
     passed = run(8, RunState.FINISHED, verdict=Verdict.PASS)
     async with app_on(FakeBoard(runs=[crashed, passed])).run_test(size=(120, 40)) as pilot:
@@ -65,10 +65,9 @@ async def test_a_selected_row_of_the_apps_own_themes_and_a_cut_cell_keep_their_t
         await press(pilot, "r", "down")
         lines = map(pilot.app.screen.query_one(Grid).render_line, (1, 2))
         tones = {part.text.strip(" …"): part.style.color for line in lines for part in line if part.style}
-        colours = {name: Color.parse(value).rich_color for name, value in tone_variables(theme).items()}
+        colours = {name: Color.parse(value).rich_color for name, value in tone_variables(readable(theme)).items()}
         (cut,) = [colour for text, colour in tones.items() if text.startswith("signal")]
-        assert (tones["crashed"], cut) == (colours["bad"], colours["muted"])
-        assert (tones.get("pass") == colours["good"]) is (theme in (DARK, LIGHT))
+        assert (tones["crashed"], cut, tones["pass"]) == (colours["bad"], colours["muted"], colours["good"])
 
 
 async def test_the_title_counts_the_matches_among_all_rows_of_the_list_that_is_shown() -> None:
