@@ -9,13 +9,16 @@ from hpc_board.domain.time_change import FEW_SAMPLES, ratio_text
 from hpc_board.model.result import BUSY_PROCESSORS, Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Bar, Bars, Block, Column, Heading, Paragraph, Tone, table
+from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
 from hpc_board.report.kernels import kernel_table
+from hpc_board.report.plain import bar
 from hpc_board.report.plots import Axis, Kind, Plot, Series
 from hpc_board.report.run_words import short_specs, verdict_text
 
 _REFERENCE_DIFFERS = 0.05
 _NAME_MAX = 20
+_BAR = 20
+"""The width of the bar of two times."""
 
 _DIFF_TONES = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.QUIET}
 
@@ -35,6 +38,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         (Column(titles[0], right=True, stays=True), lambda row: duration_text(row[1].one_ns)),
         (Column(titles[1], right=True, stays=True), lambda row: duration_text(row[1].other_ns)),
         (Column("CHANGE", flexible=True, least=14, toned=True, wraps=True), lambda row: row[1].text),
+        (Column("TIMES: ░ CHANGE", leaves=1, toned=True), lambda row: _bar(row[1])),
         empty="No common benchmark case.",
         tones=tuple(_change_tone(each) for _, each in rows),
     )
@@ -45,7 +49,6 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
         *([] if pairs and not rows else [differences]),
         *caveats(runs, results, comparison),
-        *_bars(files, comparison, specs.texts),
         *kernel_table(pairs, titles),
         *_confidence(comparison),
     )
@@ -64,18 +67,10 @@ def _file_names(runs: Sequence[Run]) -> tuple[str, str]:
     return (files[0] or one, files[1] or other) if files[0] != files[1] else (one, other)
 
 
-def _bars(files: tuple[str, str], comparison: Comparison, specs: Sequence[str]) -> Iterator[Bars]:
-    """Yield the bars of both times in each case; the longer one has the whole width."""
-    rows: list[Bar] = []
-    for spec, case in zip(specs, comparison.cases, strict=True):
-        one_ns, other_ns = case.difference.one_ns, case.difference.other_ns
-        for group, name, time_ns, tone in (
-            (spec, files[0], one_ns, Tone.QUIET),
-            ("", files[1], other_ns, Tone.STRONG),
-        ):
-            rows.append(Bar(name, duration_text(time_ns), time_ns / max(one_ns, other_ns), tone, group))
-    if rows:
-        yield Bars("Time of a call, each benchmark to its own scale", tuple(rows))
+def _bar(difference: Difference) -> str:
+    """Return the shorter one of both times as a bar, and in another shade how much the other one is longer."""
+    shorter_ns, longer_ns = sorted((difference.one_ns, difference.other_ns))
+    return f"{bar(shorter_ns / longer_ns, _BAR):░<{_BAR}}"
 
 
 def comparison_plot(runs: Sequence[Run], comparison: Comparison) -> Plot | None:

@@ -167,6 +167,9 @@ def _rgb(colour: RichColor | None) -> Color | None:
 _CONTRAST = 4.5
 """The least contrast of text by WCAG 2.2, level AA."""
 
+_MIDDLE = 0.5
+"""The brightness of grounds between dark and light ones."""
+
 _CURSOR, _BLURRED_CURSOR = 0.25, 0.1
 """The shares of the accent in the selected row's ground, and of the foreground in that without the focus."""
 
@@ -211,22 +214,24 @@ def readable(theme: Theme) -> Theme:
         "block-cursor-background": background.blend(accent, _CURSOR),
         "block-cursor-blurred-background": background.blend(foreground, _BLURRED_CURSOR),
     }
-    grounds = [background, *(Color.parse(made[name]) for name in ("surface", "panel")), *cursors.values()]
-    limit = Color.parse("white" if theme.dark else "black")
-
-    def contrasting(colour: Color) -> str:
-        shades = (colour.blend(limit, step / 20) for step in range(20))
-        has_contrast = (shade for shade in shades if min(contrast(shade, each) for each in grounds) >= _CONTRAST)
-        return next(has_contrast, limit).hex
-
-    text = foreground.hex if is_own and theme.foreground else contrasting(foreground)
+    grounds = background, *(Color.parse(made[name]) for name in ("surface", "panel")), *cursors.values()
+    text = foreground.hex if is_own and theme.foreground else contrasting(foreground, grounds).hex
     tones = {
-        name: value if name == "edge" else contrasting(Color.parse(value))
+        name: value if name == "edge" else contrasting(Color.parse(value), grounds).hex
         for name, value in tone_variables(replace(theme, variables=kept)).items()
     }
     rows = {name: colour.hex for name, colour in cursors.items()}
     variables = {**theme.variables, **tones, **rows, "block-cursor-foreground": text, **kept}
     return replace(theme, foreground=text, variables=variables)
+
+
+@lru_cache(1024)
+def contrasting(colour: Color, grounds: tuple[Color, ...]) -> Color:
+    """Return the first shade of a colour of text, from itself towards white or black, that can be read on `grounds`."""
+    limit = Color.parse("white" if grounds[0].brightness < _MIDDLE else "black")
+    shades = (colour.blend(limit, step / 20) for step in range(20))
+    has_contrast = (shade for shade in shades if min(contrast(shade, each) for each in grounds) >= _CONTRAST)
+    return next(has_contrast, limit)
 
 
 def has_quiet_rows(theme: Theme) -> bool:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from textual.app import App
+from textual.color import Color
+from textual.theme import BUILTIN_THEMES
 
 from hpc_board.domain.comparison import CaseDifference, Compared, Comparison, Difference, compared
 from hpc_board.domain.reference import Reference
@@ -17,6 +19,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.themes import DARK, LIGHT, contrast
 from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard, result, run
@@ -129,8 +132,29 @@ async def test_changed_lines_have_grounds_with_other_ones_below_changed_words() 
             if segment.style is not None
         }
         same = styles["-", "return"], styles["+", "return"], styles[" ", "def"]
-        assert same[0].color == same[1].color == same[2].color
         assert len({style.bgcolor for style in (*same, styles["-", "34"], styles["+", "39"])}) == 5
+
+
+async def test_code_and_comments_can_be_read_on_each_ground_of_a_diff_in_all_themes() -> None:
+    class Commented(Timed):
+        def code(self, run: int) -> tuple[str, bytes]:
+            return f"kernel{run}.py", f'# equal\ndef kernel(data):\n    return data[0] + {run}  # "{run}"\n'.encode()
+
+    async with app_on(Commented()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "m", "home", "m")
+        view = pilot.app.screen.query_one(SourceView).view
+        faint = {}
+        for theme in (DARK, LIGHT, *(each for each in BUILTIN_THEMES.values() if not each.ansi)):
+            pilot.app.theme = theme.name
+            await settled(pilot)
+            for row, line in enumerate(view.lines):
+                for text, style, _ in view.render_line(row):
+                    if line[:2] not in ("--", "++") and text.strip() and style and style.color and style.bgcolor:
+                        colours = (Color.from_rich_color(each) for each in (style.color, style.bgcolor))
+                        faint[theme.name, line, text] = contrast(*colours)
+        assert len(faint) > 21 * 20
+        assert {place: found for place, found in faint.items() if found < 4.5} == {}
 
 
 async def test_a_diff_is_coloured_searched_and_copied_without_its_control_characters() -> None:
@@ -182,7 +206,7 @@ async def test_long_equal_parts_are_folded_but_for_those_that_a_huge_screen_has_
         await pilot.resize_terminal(200, 60)
         await settled(pilot)
         text = text_of(pilot.app)
-        assert "1024  kernel34.py  9.60 µs  █" in text
+        assert "1.25x slower (± 0.03x)  ████████████████░░░░" in text
         assert "equal lines" not in text
         assert " # told 0" in text
 
@@ -203,7 +227,7 @@ class Disturbed(Timed):
 
 
 async def test_the_caveats_are_below_the_changes_and_the_times_take_the_lines_that_a_short_diff_leaves() -> None:
-    async with app_on(Disturbed()).run_test(size=(120, 40)) as pilot:
+    async with app_on(Disturbed()).run_test(size=(120, 34)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "u", "m", "home", "m")
         lines = [line.strip() for line in text_of(pilot.app).splitlines()]

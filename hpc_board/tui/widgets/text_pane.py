@@ -24,6 +24,7 @@ from hpc_board.board import Board
 from hpc_board.model.text import printable
 from hpc_board.report.tones import ToneFinder, diagnostic_tones
 from hpc_board.tui.palette import Tone, empty_text, toned
+from hpc_board.tui.themes import contrasting
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import TONES, entitle
 from hpc_board.tui.widgets.filter_line import FilterLine
@@ -301,7 +302,7 @@ _DIFF = "diff"
 _CHANGES = {"-": Tone.BAD, "+": Tone.GOOD}
 """The tones of changed lines by their signs."""
 
-_GROUND, _WORD_GROUND = 0.16, 0.36
+_GROUND, _WORD_GROUND = 0.14, 0.28
 """The shares of a tone in the ground of a changed line, and of its changed words."""
 
 _COMMENTS = "Token.Comment", "Token.Literal.String.Doc"
@@ -496,8 +497,9 @@ def coloured(code: str, language: str, app: App[object]) -> list[Text]:
     from rich.syntax import Syntax
 
     lines = Syntax("", language, theme=code_theme(app)).highlight(code).split("\n", allow_blank=True)
+    grounds = () if _has_few_colours(app) else (Color.parse(app.get_css_variables()["background"]),)
     # The highlighter adds a line at the end.
-    return [*map(_without_ground, lines[: code.count("\n") + 1])]
+    return [_on(line, grounds) for line in lines[: code.count("\n") + 1]]
 
 
 def _coloured_rows(rows: "Sequence[DiffRow]", chosen: "Sequence[DiffRow]", app: App[object]) -> list[Text]:
@@ -511,28 +513,34 @@ def _coloured_rows(rows: "Sequence[DiffRow]", chosen: "Sequence[DiffRow]", app: 
     found = []
     for row in chosen:
         line = drawn.get((row.sign, row.number), Text(row.text))
-        shown = Text(row.sign, no_wrap=True, end="").append_text(line)
+        tone = _CHANGES.get(row.sign)
+        grounds = () if tone is None else _grounds(tone, app)
+        shown = Text(row.sign, no_wrap=True, end="").append_text(_on(line, grounds) if grounds else line)
         if not row.sign:
             shown.stylize(_CHANGES[row.text[0]].value if row.text[:1] in _CHANGES else Tone.MUTED.value)
-        elif (tone := _CHANGES.get(row.sign)) is not None:
-            ground, of_words = _grounds(tone, app)
-            shown.style = ground
+        elif tone is not None:
+            of_line, of_words = (Style(bgcolor=each.rich_color) for each in grounds) if grounds else ("", "underline")
+            shown.style = of_line
             # Without a ground, the whole line has the tone.
-            shown.stylize(tone.value, 0, 1 if ground else len(shown))
+            shown.stylize(tone.value, 0, 1 if grounds else len(shown))
             for begin, end in row.changed:
                 shown.stylize(of_words, begin + 1, end + 1)
         found.append(shown)
     return found
 
 
-def _grounds(tone: Tone, app: App[object]) -> tuple[Style, Style]:
-    """Return the style of a changed line and that of its changed words; a terminal of few colours has no grounds."""
-    if app.no_color or app.current_theme.ansi:
-        return Style(), Style(underline=True)
+def _grounds(tone: Tone, app: App[object]) -> tuple[Color, ...]:
+    """Return the grounds of a changed line and of its changed words; a terminal of few colours has none."""
+    if _has_few_colours(app):
+        return ()
     made = app.get_css_variables()
     tint = Color.parse(made[tone.value.removeprefix("$")])
-    of_line, of_words = (Color.parse(made["background"]).blend(tint, share) for share in (_GROUND, _WORD_GROUND))
-    return Style(bgcolor=of_line.rich_color), Style(bgcolor=of_words.rich_color)
+    return tuple(Color.parse(made["background"]).blend(tint, share) for share in (_GROUND, _WORD_GROUND))
+
+
+def _has_few_colours(app: App[object]) -> bool:
+    """Return whether a terminal has sixteen colours or none."""
+    return app.no_color or app.current_theme.ansi
 
 
 def code_theme(app: App[object]) -> str:
@@ -543,9 +551,13 @@ def code_theme(app: App[object]) -> str:
     return "ansi_dark" if theme.ansi else "one-dark" if theme.dark else "default"
 
 
-def _without_ground(line: Text) -> Text:
+def _on(line: Text, grounds: tuple[Color, ...]) -> Text:
+    """Return a line of code without a ground of its own, in shades of its colours that can be read on these."""
     shown = Text(line.plain, no_wrap=True, end="")
     for begin, end, style in line.spans:
         kept = style if isinstance(style, Style) else Style.null()
-        shown.stylize(Style(color=kept.color, bold=kept.bold, italic=kept.italic), begin, end)
+        colour = kept.color
+        if colour is not None and grounds:
+            colour = contrasting(Color.from_rich_color(colour), grounds).rich_color
+        shown.stylize(Style(color=colour, bold=kept.bold, italic=kept.italic), begin, end)
     return shown
