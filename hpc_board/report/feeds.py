@@ -27,7 +27,10 @@ def feed_line(entry: FeedEntry) -> str:
 
 
 def feed_change(entry: FeedEntry) -> str:
-    """Return a change for a column beside user and scores: "1.06x faster than bob; 2nd to 1st place"."""
+    """Return a change for a column beside the event: "1.06x faster than bob; 2nd to 1st place".
+
+    The event says that a record is the first place, and the line in words names who left the first three.
+    """
     news, before_s = entry.news, entry.news.replaced_s
     parts = []
     if before_s is not None:
@@ -37,9 +40,11 @@ def feed_change(entry: FeedEntry) -> str:
         parts.append(noise if is_noise else f"{change} than {whom or 'before'}")
     if news.is_first:
         parts.append("first on the board")
-    elif news.former_rank is None or news.rank < news.former_rank:
-        parts.append(f"{f'{ordinal(news.former_rank)} to ' if news.former_rank else ''}{ordinal(news.rank)} place")
-    return "; ".join(filter(None, (*parts, _fallen(news))))
+    elif news.former_rank is not None and news.rank < news.former_rank:
+        parts.append(f"{ordinal(news.former_rank)} to {ordinal(news.rank)} place")
+    elif news.former_rank is None and news.kind is not FeedKind.RECORD:
+        parts.append(f"{ordinal(news.rank)} place")
+    return "; ".join(parts)
 
 
 def record_text(entry: FeedEntry) -> tuple[str, str]:

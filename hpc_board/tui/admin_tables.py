@@ -45,12 +45,12 @@ def boards(now: Clock) -> Kind[BoardState]:
     return Kind[BoardState](
         (
             Column("name", "Board", 12, lambda board: toned(board.name), attrgetter("name"), grows=True),
-            Column("left", "Left", 6, lambda each: toned(*time_left(each.deadline, now())), _DEADLINE, right=True),
+            Column("left", "Deadline", 9, lambda each: toned(*time_left(each.deadline, now())), _DEADLINE, right=True),
             Column("seen", "Access", 7, _access, lambda board: board.visibility is Visibility.PUBLIC),
             Column("by", "Creator", 10, _creator, lambda board: board.creator or None, from_width=90),
             Column("gpus", "GPUs", 14, lambda board: toned(" ".join(board.gpus) or "all", Tone.MUTED), from_width=70),
             Column("limits", "Limits", 11, lambda board: toned(_short(board.limits), Tone.WAITING)),
-            Column("sent", "Sent/h", 8, *_count("submissions"), right=True, falls=True),
+            Column("sent", "Submits/h", 10, *_count("submissions"), right=True, falls=True),
             Column("users", "Users", 6, *_count("users", Tone.MUTED), right=True, from_width=66, falls=True),
         ),
         key=lambda board: board.name,
@@ -71,7 +71,7 @@ def people(now: Clock) -> Kind[PersonState]:
             Column("role", "Role", 7, _role, most=11),
             Column("ban", "Ban", 6, lambda person: toned(_ban_words(person.ban, now()), Tone.BAD), _ban_end, most=17),
             Column("limits", "Limits", 6, _uses, most=8),
-            Column("sent", "Sent/h", 8, *_count("submissions", Tone.MUTED), right=True, from_width=70, falls=True),
+            Column("sent", "Submits/h", 10, *_count("submissions", Tone.MUTED), right=True, from_width=70, falls=True),
             Column("runs", "Runs/h", 8, *_count("runs"), right=True, falls=True),
             Column("last", "Last", 6, lambda person: _age(person.newest_at, now()), _newest, right=True, from_width=78),
         ),

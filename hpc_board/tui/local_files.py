@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import BoardError, InputError
-from hpc_board.files import is_file, is_folder, read_bytes, write_file
+from hpc_board.files import is_file, read_bytes, write_file
 from hpc_board.model.task import Task, Template, language_of
 from hpc_board.tui.preferences import Memory, state_file
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from hpc_board.domain.service_address import SshAddress
 
 _COPIES_MAX = 100
-_FILES_MAX = 20
 _SENT_MAX = 50
-_FOLDERS_MAX = 8
 
 
 def starter_file(memory: Memory, task: Task) -> Path:
@@ -120,19 +118,11 @@ def contents(path: Path) -> bytes | None:
         return None
 
 
-def remember(memory: Memory, *files: Path) -> None:
-    """Put these files first in the list of recent files; a path with control characters is left out."""
-    paths = [path for file in files if (path := str(_absolute(file))).isprintable()]
-    known = memory.read_again("submit", "files", ())
-    memory.set("submit", "files", tuple(dict.fromkeys((*paths, *known)))[:_FILES_MAX])
-
-
 def remember_sent(memory: Memory, board: "Path | SshAddress", *sent: tuple[Path, bytes]) -> None:
     """Remember files with the contents that were submitted to the board at this address, for `sent_as`.
 
     The memory is written at once, if it can be: other programs of the user write into it, too.
     """
-    remember(memory, *(file for file, _ in sent))
     paths = [(str(_absolute(file)), hashlib.sha256(code).hexdigest()) for file, code in sent]
     lines = [f"{_sent_key(board, digest)} {path}" for path, digest in paths if path.isprintable()]
     known = memory.read_again("submit", "sent", ())
@@ -146,11 +136,6 @@ def remember_submission(environ: Mapping[str, str], board: "Path | SshAddress", 
     remember_sent(Memory(state_file(environ)), board, *sent)
 
 
-def known_files(memory: Memory) -> tuple[Path, ...]:
-    """Return the recent files, the latest first."""
-    return tuple(Path(file) for file in memory.read_again("submit", "files", ()))
-
-
 def sent_as(memory: Memory, board: "Path | SshAddress", digest: str) -> tuple[Path, ...]:
     """Return the files that this board got with contents of this sha256, or copied from a run, the latest first."""
     key = _sent_key(board, digest)
@@ -160,12 +145,6 @@ def sent_as(memory: Memory, board: "Path | SshAddress", digest: str) -> tuple[Pa
 
 def _sent_key(board: "Path | SshAddress", digest: str) -> str:
     return hashlib.sha256(os.fsencode(f"{board} {digest}")).hexdigest()
-
-
-def recent_folders(memory: Memory) -> tuple[Path, ...]:
-    """Return the existing folders of recent files, the latest first."""
-    folders = dict.fromkeys(file.parent for file in known_files(memory))
-    return tuple(folder for folder in folders if is_folder(folder))[:_FOLDERS_MAX]
 
 
 def _absolute(file: Path) -> Path:

@@ -62,7 +62,7 @@ VERBS = {
     "tasks": Verb("T", "Tasks", "Go to the list of tasks, and close all other screens"),
     "admin": Verb("A", "Admin", "Manage boards, users and runs"),
     "panel": Verb("tab", "Panel", "Move to the next panel", "focus_next"),
-    "sort": Verb("o", "Sort", "Sort by the next column, like a click on its header", where=_A_LIST),
+    "sort": Verb("o", "Sort", "Sort by the next column", where=_A_LIST),
     "refresh": Verb("f5", "Refresh", "Read it again", "again"),
     "filter": Verb("slash", "Filter", "Filter the list as you type", display="/", where=_A_LIST),
     "search": Verb(

@@ -366,7 +366,6 @@ class FakeBoard(Board):
             rules="rules_of_runners",
             live="live_runners",
             get="known_runner",
-            preview="runner_preview",
         )
         self.standings = self._part(
             Standings,
@@ -499,12 +498,6 @@ class FakeBoard(Board):
 
     def recent(self, limit: int = 20) -> tuple[Runner, ...]:
         return tuple(each for each in reversed(self.known_runners) if each.user == self.user)[:limit]
-
-    def runner_preview(self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None) -> Preview:
-        self._enter("runner_preview")
-        found = self.gpu(gpu)
-        script = f"#!/bin/bash\n#SBATCH --partition={found.partition}\npython3 -I -B harness.py hold {idle_seconds}\n"
-        return Preview(found, script, ("sbatch", "--parsable", f"--time={seconds}", "job.sh"))
 
     def hold(self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None) -> Runner:
         self._enter("hold")

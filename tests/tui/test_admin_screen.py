@@ -213,8 +213,8 @@ async def test_the_log_and_the_users_are_sorted_by_values_and_filtered_by_words(
 @pytest.mark.parametrize(
     ("page", "heads"),
     [
-        ("1", ["Board▲", "▲Left", "Access▲", "Creator▲", "▼Sent/h", "▼Users"]),
-        ("2", ["User▲", "Ban▲", "▼Sent/h", "▼Runs/h", "▲Last"]),
+        ("1", ["Board▲", "▲Deadline", "Access▲", "Creator▲", "▼Submits/h", "▼Users"]),
+        ("2", ["User▲", "Ban▲", "▼Submits/h", "▼Runs/h", "▲Last"]),
         ("3", ["▼Run", "User▲", "Task▲", "GPU▲", "State▲", "▲Score"]),
         ("4", ["▲Age", "By▲", "Action▲", "About▲"]),
     ],

@@ -147,8 +147,9 @@ async def test_a_record_that_beats_none_or_takes_the_first_place_of_the_reader_h
         await press(pilot, "f")
         screen = pilot.app.screen
         assert isinstance(screen, FeedScreen)
-        tones = [screen._cells(each)["kind"].style for each in board.standings.feed()]
-        assert tones == [Tone.WAITING.value, Tone.PLAIN.value, Tone.GOOD.value]
+        events = [screen._cells(each)["kind"] for each in board.standings.feed()]
+        assert [event.style for event in events] == [Tone.WAITING.value, Tone.PLAIN.value, Tone.GOOD.value]
+        assert [event.plain for event in events] == ["record", "1st place", "record"]
 
 
 def test_the_column_has_the_change_and_no_fact_of_the_other_columns() -> None:
@@ -161,8 +162,8 @@ def test_the_column_has_the_change_and_no_fact_of_the_other_columns() -> None:
         feed_change(replace(record(4, "ada", "bob"), news=News(FeedKind.FIRST, 12, 1e-3))),
     ]
     assert changes == [
-        "1.06x faster than bob; 1st place",
-        "within noise of bob; 1st place",
+        "1.06x faster than bob",
+        "within noise of bob",
         "2.00x faster than before; 9th to 5th place",
         "within noise of the score before; 9th to 5th place",
         "12th place",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.app import App
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList, Tab
+from textual.widgets import Input, OptionList
 
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
@@ -99,45 +99,6 @@ async def test_nothing_is_held_without_an_answer() -> None:
         await press(pilot, "r", "p", "f6", "escape")
         assert isinstance(pilot.app.screen, ClusterScreen)
         assert "hold" not in board.calls
-
-
-async def test_the_script_of_a_runner_is_a_key_away() -> None:
-    board = FakeBoard()
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "p", "f6", "7", "ctrl+g")
-        await until(pilot, lambda: "harness.py hold 300" in text_of(pilot.app))
-        assert "--time=420" in text_of(pilot.app)
-        assert "5 to 60" not in text_of(pilot.app)
-        await press(pilot, "escape")
-        assert "5 to 60" in text_of(pilot.app)
-        assert pilot.app.screen.query(Input).first().value == "7"
-        board.failures["runner_preview"] = InputError("the template job.sh has a fault.", hint="See line 3.")
-        await press(pilot, "ctrl+g")
-        await until(pilot, lambda: "No script. the template job.sh has a fault. See line 3." in text_of(pilot.app))
-        await press(pilot, "ctrl+g", "escape")
-        assert isinstance(pilot.app.screen, ClusterScreen)
-
-
-async def test_a_script_that_comes_after_the_answer_of_the_user_is_left_out() -> None:
-    board = FakeBoard(held=("runner_preview",))
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "p", "f6")
-        await pilot.press("ctrl+g", "enter")
-        board.free()
-        await until(pilot, lambda: len(board.known_runners) == 1)
-        await settled(pilot)
-        assert isinstance(pilot.app.screen, ClusterScreen)
-
-
-async def test_a_single_script_needs_no_tab() -> None:
-    # A dialog that closes while its tabs are made would be a crash of Textual.
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "p", "f6", "ctrl+g")
-        await until(pilot, lambda: "harness.py hold 300" in text_of(pilot.app))
-        assert len(pilot.app.screen.query(Tab)) == 0
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,7 @@ async def test_a_held_gpu_judges_the_next_run_and_is_released(tmp_path: Path, bo
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: double on CPU, mode test" in text_of(app))
         await settled(pilot)
-        await press(pilot, "f6", "ctrl+g")
-        await until(pilot, lambda: "#!/bin/bash" in text_of(app))
-        await press(pilot, "enter")
+        await press(pilot, "f6", "enter")
         await until(pilot, lambda: "CPU held, 29 min left" in text_of(app))
         await press(pilot, "ctrl+s")
         await until(pilot, lambda: "Passed: 2 tests." in text_of(app), seconds=120)

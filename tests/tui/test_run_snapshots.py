@@ -111,7 +111,6 @@ def test_a_cluster_that_falls_silent_looks_as_designed(snap_compare: SnapCompare
 HOLDING = {
     "cluster": ("r", "p"),
     "times_to_hold_a_gpu": ("r", "p", "down", "f6"),
-    "script_of_a_runner": ("r", "p", "down", "f6", "ctrl+g"),
     "question_before_releasing": ("r", "p", "f6"),
 }
 

@@ -38,7 +38,6 @@ from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens import submit as submit_screen
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.base import BoardScreen
-from hpc_board.tui.screens.dialogs import PickFile
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen
@@ -119,34 +118,6 @@ async def test_the_form_says_when_those_who_wait_are_expected_to_start(kernel: P
         line = next(line for line in text_of(pilot.app).splitlines() if "] A100" in line)
         assert "104 queued  start in 25 min" in line
         assert sum("start in" in line for line in text_of(pilot.app).splitlines()) == 1
-
-
-async def test_the_tree_goes_round_the_folders_of_the_files_that_were_sent(tmp_path: Path, kernel: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "fast.py").write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
-    memory = Memory(tmp_path / "app.json")
-    app = BoardApp(FakeBoard, other / "fast.py", now=lambda: NOW, tick_seconds=3600, memory=memory)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "ctrl+s")
-    app = BoardApp(FakeBoard, kernel, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "ctrl+o")
-        await until(pilot, lambda: "kernel.py" in text_of(app))
-        await press(pilot, "ctrl+r")
-        await until(pilot, lambda: "fast.py" in text_of(app))
-        assert isinstance(app.screen, PickFile)
-
-
-async def test_without_a_file_that_was_sent_no_last_folders_are_offered() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "s", "ctrl+o")
-        assert "Recent folders" not in text_of(pilot.app)
-        await press(pilot, "ctrl+r")
-        assert isinstance(pilot.app.screen, PickFile)
 
 
 def test_what_is_unusual_about_a_script_is_told_with_its_lines() -> None:

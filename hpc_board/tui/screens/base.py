@@ -113,6 +113,9 @@ class BoardScreen(Screen[None]):
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ()
     """The subjects whose errors the screen shows beside their cause instead of in the box."""
 
+    DETAILS_PLACE: ClassVar[str] = "more on Cluster"
+    """The place of the whole error of a scheduler, which is a line elsewhere; empty on the screen that shows it."""
+
     runs_state: var[RunsState] = var(RunsState())
     """The user's runs in flight, bound to the app's value like the three below."""
     runner_rules: var[RunnerRules | None] = var(None)
@@ -330,7 +333,7 @@ class BoardScreen(Screen[None]):
             "Hold",
             about=_HOLD_HELP,
             check=times,
-            script=lambda minutes: self.board.runners.preview(gpu, *times(minutes)),
+            at_once=True,
         )
         self.app.push_screen(ask, act)
 
@@ -586,7 +589,8 @@ class BoardScreen(Screen[None]):
             known = self.runs_state.silent_since or self.runs_state.asked_at
         if type(failure) in (InputError, Refused):
             known = None  # the user's input is wrong, and the state that the screen shows is as new as before
-        self.error_box.show(failure, "" if known is None else span_text(self.now() - known))
+        age = "" if known is None else span_text(self.now() - known)
+        self.error_box.show(failure, age, self.DETAILS_PLACE if subject == SCHEDULER else "")
 
     @on(Answer)
     async def _take_answer(self, event: Answer[Any]) -> None:

@@ -79,6 +79,7 @@ class ClusterScreen(RunScreen):
         binding("filter", "Filter the list with the focus as you type"),
         binding("panel"),
     ]
+    DETAILS_PLACE: ClassVar[str] = ""
     HELP: ClassVar[str] = (
         "Free and queued count the jobs of all users. All clients of the board together query a scheduler at most "
         "every `poll_seconds` of the settings. Enter shows the runs on a GPU. From 120 columns on, the runs in flight "

@@ -1,11 +1,9 @@
 """The dialogs: a confirmation, lines, the help, a tree of files."""
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text, TextType
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -22,14 +20,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, DirectoryTree, Input, Label, Static
 
 from hpc_board.accounts import home
-from hpc_board.domain.draft import Preview
 from hpc_board.domain.submission import EXTENSIONS
-from hpc_board.errors import BoardError, InputError
+from hpc_board.errors import InputError
 from hpc_board.files import is_folder
 from hpc_board.model.text import one_line
 from hpc_board.tui.palette import Tone, coded, toned
 from hpc_board.tui.widgets.bars import KeyLine
-from hpc_board.tui.widgets.form import PathInput, PreviewPane
+from hpc_board.tui.widgets.form import PathInput
 
 
 class Confirm(ModalScreen[bool]):
@@ -97,14 +94,12 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
     """A form with text fields; Enter on the last one submits it, Esc closes it without an answer.
 
     `said` is the initial message, such as an error of the board on the same texts. `check` raises an InputError if the
-    texts have a fault. `script` returns the batch script for the texts, which a key shows, and is called in a thread;
-    with it, Enter on any field submits the form.
+    texts have a fault. Enter on any field submits the form if it acts `at_once`.
     """
 
     CSS_PATH = "ask_lines.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "accept", "Next", priority=True),
-        Binding("ctrl+g", "preview", "Script", priority=True),
         Binding("escape", "dismiss", "Back"),
         Binding("up", "app.focus_previous", show=False),
         Binding("down", "app.focus_next", show=False),
@@ -119,16 +114,16 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         *,
         about: str = "",
         check: Callable[[tuple[str, ...]], object] = lambda _: None,
-        script: Callable[[tuple[str, ...]], Preview] | None = None,
+        at_once: bool = False,
     ) -> None:
-        super().__init__(classes=None if script is None else "-script")
+        super().__init__()
         self._question = question
         self._lines = tuple(lines)
         self._act = act
         self._said = said
         self._about = about
         self._check = check
-        self._script = script
+        self._at_once = at_once
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
@@ -148,8 +143,6 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
                         if line.beside:
                             yield Static(toned(line.beside, Tone.MUTED), classes="beside", markup=False)
                 yield Static(id="words", markup=False)
-            if self._script is not None:
-                yield PreviewPane(id="preview")
             yield KeyLine()
 
     def on_mount(self) -> None:
@@ -163,33 +156,14 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"accept": self._act, "preview": "Fields" if self.has_class("-preview") else "Script"}
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "preview" and self._script is None:
-            return False
-        return super().check_action(action, parameters)
+        return {"accept": self._act}
 
     def action_accept(self) -> None:
         fields = self._fields
-        if self._script is None and (here := self.focused) in fields[:-1]:
+        if not self._at_once and (here := self.focused) in fields[:-1]:
             fields[fields.index(here) + 1].focus()
         elif (given := self._given()) is not None:
             self.dismiss(given)
-
-    async def action_preview(self) -> None:
-        if self.has_class("-preview"):
-            await self.action_dismiss()
-        elif self._script is not None and (given := self._given()) is not None:
-            self.add_class("-preview")
-            self._show_script(partial(self._script, given))
-
-    async def action_dismiss(self, result: tuple[str, ...] | None = None) -> None:
-        if self.has_class("-preview"):
-            self.remove_class("-preview")
-            self._fields[0].focus()
-        else:
-            await super().action_dismiss(result)
 
     def _given(self) -> tuple[str, ...] | None:
         """Return the texts in the fields; None, with the fault shown, if they have one."""
@@ -211,16 +185,6 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
 
     def _show_message(self, words: str) -> None:
         self.query_one("#words", Static).update(toned(words, Tone.BAD, 400))
-
-    @work(exclusive=True)
-    async def _show_script(self, rendered: Callable[[], Preview]) -> None:
-        pane = self.query_one(PreviewPane)
-        await pane.show((), "Rendering the script …")
-        self.query_one("#script").focus()
-        try:
-            await pane.show([await asyncio.to_thread(rendered)])
-        except BoardError as error:
-            await pane.show((), f"No script. {error.message} {error.hint}")
 
 
 _NAMES_FROM = 100
@@ -324,14 +288,12 @@ class PickFile(ModalScreen[Path | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("backspace", "up", "Parent folder", key_display="⌫", tooltip="Show the parent folder"),
         Binding("tilde", "home", "Home", key_display="~", tooltip="Show your home folder"),
-        Binding("ctrl+r", "recent", "Recent folders", tooltip="Show the folder of the next recent submission"),
         Binding("escape", "dismiss", "Back"),
     ]
 
-    def __init__(self, folder: Path, recent: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = _absolute(folder)
-        self._recent = tuple(recent)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
@@ -345,15 +307,6 @@ class PickFile(ModalScreen[Path | None]):
 
     def action_up(self) -> None:
         self._show(self._folder.parent)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "recent" and not self._recent:
-            return False
-        return super().check_action(action, parameters)
-
-    def action_recent(self) -> None:
-        place = self._recent.index(self._folder) + 1 if self._folder in self._recent else 0
-        self._show(self._recent[place % len(self._recent)])
 
     def action_home(self) -> None:
         try:

@@ -39,7 +39,8 @@ _WORDS = {
     FeedKind.FIRST: ("first pass", Tone.PLAIN),
     FeedKind.BEST: ("best", Tone.MUTED),
 }
-
+_NOISE = ("1st place", Tone.PLAIN)
+"""The word for a best time that beats the former one by no more than noise."""
 
 _FILTERED_MAX = 1000
 """The newest entries among which a filter looks, as each update of its list reads all of them."""
@@ -54,8 +55,9 @@ class FeedScreen(RunScreen):
     ]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"cancel"})
     HELP: ClassVar[str] = (
-        "record: the best time in the standings. podium: a top-three rank. first pass: a user's first pass on the "
-        "board. best: a user's personal best. Was is the previous record, or the user's own previous score. "
+        "record: the best time in the standings; 1st place: the best time, within noise of the previous one. podium: "
+        "a top-three rank. first pass: a user's first pass on the board. best: a user's personal best. Was is the "
+        "previous best time, or the user's own previous score. "
         f"Ranks are those at the time of the change. The filter looks at the newest {_FILTERED_MAX:,} changes. Enter "
         "opens the run."
     )
@@ -141,7 +143,7 @@ class FeedScreen(RunScreen):
     def _cells(self, entry: FeedEntry) -> dict[str, Text]:
         return {
             "age": toned(span_text(self.now() - entry.at), Tone.MUTED),
-            "kind": toned(_WORDS[_kind(entry)][0], self._tone(entry)),
+            "kind": toned(_word(entry)[0], _tone(entry)),
             "user": toned(entry.author, Tone.OWN if entry.is_own else Tone.PLAIN),
             "task": toned(entry.task),
             "gpu": toned(f"{entry.gpu} (emulated)" if entry.emulated else entry.gpu),
@@ -152,20 +154,21 @@ class FeedScreen(RunScreen):
 
     def _details(self, entry: FeedEntry) -> Group:
         head = toned(f"{moment_text(entry.at)} · run {entry.run} · submission {entry.submission}", Tone.MUTED)
-        return Group(toned(feed_line(entry), self._tone(entry), 600), head)
-
-    def _tone(self, entry: FeedEntry) -> Tone:
-        if entry.beats_own:
-            return Tone.WAITING
-        is_noise = entry.news.replaced_s is not None and not entry.beats_record
-        return Tone.PLAIN if entry.news.kind is FeedKind.RECORD and is_noise else _WORDS[_kind(entry)][1]
+        return Group(toned(feed_line(entry), _tone(entry), 600), head)
 
 
 def _matches(entry: FeedEntry, words: str) -> bool:
-    text = f"{_WORDS[_kind(entry)][0]} {entry.author} {entry.task} {entry.gpu}".casefold()
+    text = f"{_word(entry)[0]} {entry.author} {entry.task} {entry.gpu}".casefold()
     return all(word in text for word in words.casefold().split())
 
 
-def _kind(entry: FeedEntry) -> FeedKind:
-    """Return the kind of an entry as it is shown: the first time of a board is a first pass."""
-    return FeedKind.FIRST if entry.news.is_first else entry.news.kind
+def _tone(entry: FeedEntry) -> Tone:
+    return Tone.WAITING if entry.beats_own else _word(entry)[1]
+
+
+def _word(entry: FeedEntry) -> tuple[str, Tone]:
+    """Return the word and the tone of an event: the first time of a board is a first pass."""
+    news = entry.news
+    if news.kind is FeedKind.RECORD and news.replaced_s is not None and not entry.beats_record:
+        return _NOISE
+    return _WORDS[FeedKind.FIRST if news.is_first else news.kind]

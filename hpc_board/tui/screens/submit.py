@@ -42,7 +42,7 @@ from hpc_board.schedulers import kind_of
 from hpc_board.tui import local_files, targets
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, holding, listing, time_left
-from hpc_board.tui.local_files import recent_folders, remember, remember_sent
+from hpc_board.tui.local_files import remember_sent
 from hpc_board.tui.messages import Chosen, Open, RunsState
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
@@ -201,18 +201,10 @@ class SubmitScreen(BoardScreen):
         def take(file: Path | None) -> None:
             if file is not None:
                 self.path_input.offer(str(file))
-                self._remember(file)
                 self._change(replace(self._choice, folder=file.parent))
                 self.post_message(Chosen(self._choice))
 
-        def open_tree(folders: Sequence[Path]) -> None:
-            self.app.push_screen(PickFile(self._choice.folder, folders), take)
-
-        def pick(folders: Sequence[Path]) -> None:
-            # As with other screens, the wait for this one ends before it is in front.
-            self.call_later(open_tree, folders)
-
-        self.ask("folders", lambda: recent_folders(self.memory), pick, whom=THE_FILE)
+        self.app.push_screen(PickFile(self._choice.folder), take)
 
     def action_edit(self, to_field: bool = True) -> None:
         self._finish_file()
@@ -250,7 +242,6 @@ class SubmitScreen(BoardScreen):
         if self.is_open("header"):
             self._show_status()
             return
-        self._remember(choice.file)
         self.post_message(Chosen(choice))
         self.post_message(Open(targets.Watch(choice.file, choice.task, choice.gpus, choice.options, choice.mode)))
 
@@ -536,10 +527,6 @@ class SubmitScreen(BoardScreen):
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
     # State of the form
-
-    def _remember(self, file: Path) -> None:
-        """Remember a file in a thread, which reads the files that other programs have remembered."""
-        self.app.run_worker(partial(remember, self.memory, file), thread=True, group="remember")
 
     def _change(self, choice: Choice) -> None:
         self._choice = choice

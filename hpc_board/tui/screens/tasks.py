@@ -16,7 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Static, Tab, Tabs
+from textual.widgets import ContentSwitcher, Static
 
 from hpc_board.board import Board
 from hpc_board.domain.board_options import moment_words
@@ -36,14 +36,15 @@ from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, THE_FILE, BoardScreen, Clock
-from hpc_board.tui.verbs import app_binding, binding, bindings
+from hpc_board.tui.verbs import app_binding, binding, bindings, page_bindings
+from hpc_board.tui.widgets.bars import PageTabs
 from hpc_board.tui.widgets.blocks import drawn, entitle, facts, log_lines
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
-_PARTS = ("description", "reference", "starter")
+_PARTS = tuple((part.lower(), part) for part in ("Description", "Reference", "Starter"))
 _PAUSE = timedelta(seconds=5)
 """The interval of reads of the task folders, which change rarely and may be on a slow file system."""
 
@@ -83,18 +84,13 @@ class TasksScreen(BoardScreen):
         app_binding("runs"),
         app_binding("feed"),
         binding("filter"),
-        Binding("right_square_bracket", "part(1)", "View", key_display="]", tooltip="Show the next part of the task"),
-        Binding("left_square_bracket", "part(-1)", show=False),
-        *(
-            Binding(str(number), f"show('{part}')", part.capitalize(), show=False, tooltip=f"Show the {part}")
-            for number, part in enumerate(_PARTS, start=1)
-        ),
         binding("write"),
         binding("edit", "Edit your latest file, else the starter, then submit it"),
         binding("watch", "Submit your latest file, else the starter, on every save"),
         *bindings("panel", "sort", "reverse"),
         binding("copy", "Copy the shown text to the clipboard"),
         binding("refresh", "Reload the task folders", action="reload", show=False),
+        *page_bindings(_PARTS),
     ]
     HELP: ClassVar[str] = (
         "A submission is one file with a kernel. The judge runs it on the cluster's GPUs, checks each answer and times "
@@ -112,7 +108,7 @@ class TasksScreen(BoardScreen):
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
     board_panel = getters.query_one("#board", Static)
-    tabs = getters.query_one("#parts", Tabs)
+    tabs = getters.query_one(PageTabs)
     parts = getters.query_one("#part", ContentSwitcher)
     description = getters.query_one(Description)
 
@@ -148,7 +144,7 @@ class TasksScreen(BoardScreen):
             with VerticalScroll(id="about", classes="panel"):
                 yield Static(toned("Loading the tasks …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
-                yield Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
+                yield PageTabs(_PARTS)
                 with ContentSwitcher(initial="description", id="part"):
                     yield Description(id="description")
                     yield SourceView("Reference", view="reference-lines", id="reference", framed=False)
@@ -156,7 +152,7 @@ class TasksScreen(BoardScreen):
 
     def begin(self) -> None:
         self.show_place("Tasks")
-        self.tabs.can_focus = self.tabs.display = False
+        self.tabs.display = False
         self._returns = bool(selected := self.memory.get("tasks", self._selected_key, ""))
         self.pane.select_once_read(selected)
         self.grid.focus()
@@ -208,12 +204,18 @@ class TasksScreen(BoardScreen):
         self._set_reading(is_reading=False)
         super().action_filter()
 
-    def action_part(self, step: int) -> None:
-        here = _PARTS.index(self.parts.current or "description")
-        self.tabs.active = _PARTS[(here + step) % len(_PARTS)]
+    def action_turn(self, step: int) -> None:
+        parts = [part for part, _ in _PARTS]
+        self.action_show(parts[(parts.index(self.parts.current or parts[0]) + step) % len(parts)])
 
     def action_show(self, part: str) -> None:
-        self.tabs.active = part
+        self.tabs.show_page(part)
+        self.parts.current = part
+        # The class gives code more lines.
+        self.about.set_class(part != "description", "-code")
+        self._show_code()
+        if self.has_class("-reading"):
+            self._reader.focus()
 
     def _go_to_list(self) -> None:
         # A list that is not shown takes no focus.
@@ -422,16 +424,6 @@ class TasksScreen(BoardScreen):
     def place(self) -> tuple[str, ...]:
         return super().place if self.has_class("-reading") else ()
 
-    @on(Tabs.TabActivated)
-    def _turn_to(self, event: Tabs.TabActivated) -> None:
-        event.stop()
-        self.parts.current = event.tab.id
-        # The class gives code more lines.
-        self.about.set_class(event.tab.id != "description", "-code")
-        self._show_code()
-        if self.has_class("-reading"):
-            self._reader.focus()
-
     def _take_places(self, task: str, ranks: _Ranks) -> None:
         before = self._known_places.get(task)
         self._known_places[task] = ranks
@@ -580,7 +572,7 @@ class TasksScreen(BoardScreen):
             self.query_one("#facts", Static).update("")
             self.places.update("")
             self.description.show("")
-            self.tabs.active = "description"
+            self.action_show("description")
             self.refresh_bindings()
             return
         self.memory.set("tasks", self._selected_key, task.name)

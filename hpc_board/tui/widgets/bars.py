@@ -231,7 +231,7 @@ class KeyLine(Footer):
 class ErrorBox(VerticalScroll):
     """The title, message and hint of an error, hidden without one.
 
-    The box can have the focus if it is scrollable. Its screen has the class `-failed` while it is shown.
+    The box can have the focus if it is scrollable. Its screen has the class `-failed` while all of an error is shown.
     """
 
     def allow_focus(self) -> bool:
@@ -245,13 +245,21 @@ class ErrorBox(VerticalScroll):
         if (focused := self.screen.focused) is not None:
             focused.scroll_visible(animate=False)
 
-    def show(self, error: BoardError | None, age: str = "") -> None:
-        """Show `error` with the age of the screen's data, if known; hide the box without an error."""
+    def show(self, error: BoardError | None, age: str = "", more: str = "") -> None:
+        """Show `error` with the age of the screen's data, if known; hide the box without an error.
+
+        The box has one line if `more` names the place of its details.
+        """
         if error is None and self.has_focus:
             self.screen.focus_next()
         self.display = error is not None
-        self.screen.set_class(self.display, "-failed")
-        if error is not None:
+        self.screen.set_class(self.display and not more, "-failed")
+        self.set_class(bool(more), "-brief")
+        if error is not None and more:
+            words = ", ".join(filter(None, (error.title, f"state {age} old" if age else "", more)))
+            line = Text.assemble((f"{words}: ", f"bold {Tone.BAD.value}"), toned(error.message, limit=400))
+            self.query_one("#error", Static).update(line)
+        elif error is not None:
             parts = [Text(f"{error.title}:", f"bold {Tone.BAD.value}"), plain_text(error.message, limit=4000)]
             if error.hint:
                 parts.append(coded(error.hint, Tone.MUTED, 2000))

@@ -31,7 +31,7 @@ from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
 from hpc_board.report.tasks import gpus_table
-from hpc_board.tui.local_files import known_files, sent_as
+from hpc_board.tui.local_files import sent_as
 from hpc_board.tui.preferences import Memory
 from tests.unit.recorded import (
     AT,
@@ -371,7 +371,6 @@ def test_the_app_finds_the_files_that_the_command_has_submitted(board: Recorded)
     assert not state.exists()
     assert call(board, "submit", other, board.kernel).exit_code == 0
     memory = Memory(state)
-    assert known_files(memory) == (other, board.kernel)
     sent = {run.file_name: sent_as(memory, board.door.address, run.code_sha256) for run in board.board.runs.list()}
     assert sent == {"other.py": (other,), "kernel.py": (board.kernel,)}
     for run in board.board.runs.list():

@@ -26,7 +26,7 @@ from hpc_board.runs.reconciler import ClusterLocks
 from hpc_board.runs.runners import new_runner
 from hpc_board.schedulers import Job
 from hpc_board.scripting import Board as Script
-from hpc_board.tui.local_files import known_files
+from hpc_board.tui.local_files import sent_as
 from hpc_board.tui.preferences import Memory, state_file
 from tests.scripted import Scripted
 from tests.unit.recorded import KERNEL, Recorded, call, read
@@ -370,7 +370,8 @@ def test_a_fault_of_runners_does_not_undo_the_submission_of_runs(
     done = submitted(board, "--hold", "10m", "--json")
     assert [run["id"] for run in json.loads(done.stdout)["runs"]] == [1]
     assert "the queue is away" in done.stderr
-    assert [*known_files(Memory(state_file({"XDG_STATE_HOME": str(board.folder / "state")})))] == [board.kernel]
+    memory, (run,) = Memory(state_file({"XDG_STATE_HOME": str(board.folder / "state")})), board.board.runs.list()
+    assert sent_as(memory, door.address, run.code_sha256) == (board.kernel,)
     assert len(scheduler.submitted) == 2
 
 
