@@ -335,9 +335,9 @@ class Standings:
 
 
 def leader_of(board: "Board", run: Run, result: Result | None, placing: Placing | None = None) -> "LeaderRun | None":
-    """Return the best run of the leaderboard of a run with times, or in flight, if it is another one.
+    """Return the run of rank 1 on the leaderboard of a run with times, or in flight, if it is another one.
 
-    Without a ranked run there it is the best of the run's user, by `placing`.
+    Without a ranked run there it is the best one before of the run's user, by `placing`.
     """
     # The standings have no need of it.
     from hpc_board.domain.comparison import LeaderRun
@@ -348,7 +348,7 @@ def leader_of(board: "Board", run: Run, result: Result | None, placing: Placing 
         pages = board.standings.pages(run.task, [run.gpu], version=run.task_version, limit=1)
         row = next((row for page in pages for row in page.rows[:1] if row.run != run.id), None)
         if row is None and placing is not None and not placing.users:
-            return LeaderRun(placing.best_run, run.user, board.runs.cases(placing.best_run))
+            return LeaderRun(placing.best_run, run.user, board.runs.cases(placing.best_run), "best before")
         return LeaderRun(row.run, row.user, board.runs.cases(row.run)) if row else None
     except BoardError:
         return None

@@ -245,8 +245,9 @@ def own_best(best: Run, cases: Sequence[Case], ranking_by: Ranking) -> OwnBest |
 
 
 class LeaderRun(msgspec.Struct, frozen=True):
-    """The best run of a board: its user and cases."""
+    """The run that others are shown beside: its user and cases, and its `name`, a rank or "best before"."""
 
     run: int
     user: str
     cases: tuple[Case, ...] = ()
+    name: str = "rank 1"

@@ -149,13 +149,13 @@ class Placing(msgspec.Struct, frozen=True):
 
     `rank` is that of its entry among `users`, None if its user has a better one. `best_s` is the score of the user's
     best entry, the median of `best_runs` runs, and `best_run` the run that has it. `median_s` is the score of the run's
-    own entry if that has several `runs`. A run in mode benchmark, or in flight, has no place: `users` is 0, and
-    `best_run` is the best earlier run of its user. `first` says that it is the user's first run that passed there.
-    `former_rank`, `former_s` and `former_run` are the user's rank, score and run before a run that improved them.
-    `change_spread` is the factor within which the change from the former run may be noise, or that from the best one
-    for a run that is not the best; it is None where that is unknown, with `few_samples` for lack of samples. `best_by`
-    is the entrant of the best run, where the user's entrants matter; without a place, that of the run. If the
-    user ranks as the member of a `team`, all but `first` is the team's.
+    own entry if that has several `runs`, and `median_before_s` that of those before the run, if any. A run in mode
+    benchmark, or in flight, has no place: `users` is 0, and `best_run` is the best earlier run of its user. `first`
+    says that it is the user's first run that passed there. `former_rank`, `former_s` and `former_run` are the user's
+    rank, score and run before a run that improved them. `change_spread` is the factor within which the change from the
+    former run may be noise, or that from the best one for a run that is not the best; it is None where that is unknown,
+    with `few_samples` for lack of samples. `best_by` is the entrant of the best run, where the user's entrants matter;
+    without a place, that of the run. If the user ranks as the member of a `team`, all but `first` is the team's.
     """
 
     rank: int | None
@@ -172,6 +172,7 @@ class Placing(msgspec.Struct, frozen=True):
     best_runs: int = 1
     median_s: float | None = None
     runs: int = 1
+    median_before_s: float | None = None
     team: str = ""
 
 
@@ -204,12 +205,15 @@ def verdict_line(
 ) -> str:
     """Return the achievement of a passing ranked run on `gpu`, in one line without a full stop.
 
-    `own` says that it is the reader's. The score of a run whose entry has several runs precedes their median.
+    `own` says that it is the reader's. The score of a run whose entry has several runs precedes their median, and
+    the better one that they had before.
     """
     time = full_score_text(score_s, interval)
     if placing.median_s is None:
         return _achievement(gpu, time, score_s, placing, own=own)
-    median = f"{duration_text(placing.median_s * 1e9)}, {median_text(placing.runs)}"
+    median, before_s = f"{duration_text(placing.median_s * 1e9)}, {median_text(placing.runs)}", placing.median_before_s
+    if before_s is not None and before_s < placing.median_s:
+        median += f" ({duration_text(before_s * 1e9)} before this run)"
     return f"This run: {time}. {_achievement(gpu, median, placing.median_s, placing, own=own)}"
 
 

@@ -1,4 +1,4 @@
-"""The times of benchmarks as bars: this run's, the reference's, and those of the best run of the board."""
+"""The times of benchmarks as bars: this run's, the reference's, and those of rank 1 of the board."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -28,10 +28,9 @@ def case_bars(
 ) -> Iterator[Bars]:
     """Yield the bars of benchmarks, each with its text, its times and the best run's; none where all stand alone.
 
-    The longest bar of each benchmark has the whole width. A best run that is slower in all of them is the best before.
+    The longest bar of each benchmark has the whole width.
     """
-    slower = [best_ns > timing.time_ns for _, timing, best_ns in timed if best_ns]
-    name_of_best = "best before" if slower and all(slower) else "best"
+    name_of_best = best.name if best is not None else ""
     rows: list[Bar] = []
     for text, timing, best_ns in timed:
         times = {OWN: timing.time_ns, "reference": timing.reference_ns, name_of_best: best_ns}
@@ -45,5 +44,7 @@ def case_bars(
             if len(known) > 1
         ]
     if rows:
-        whose = f"; {name_of_best}: {one_line(best.user)}, run {best.run}" if best is not None and slower else ""
-        yield Bars(f"Time of a call, each benchmark to its own scale{whose}", tuple(rows))
+        of_reference = "; reference: in this run" if any(timing.reference_ns for _, timing, _ in timed) else ""
+        has_best = best is not None and any(best_ns for _, _, best_ns in timed)
+        whose = f"; {best.name}: {one_line(best.user)}, run {best.run}" if best is not None and has_best else ""
+        yield Bars(f"Time of a call, each benchmark to its own scale{of_reference}{whose}", tuple(rows))

@@ -1,6 +1,8 @@
 """Output of the job and the kernel of a run: shortened for a report, or complete."""
 
+import textwrap
 from collections.abc import Iterator
+from functools import partial
 
 from hpc_board.domain.run import Run
 from hpc_board.errors import Refused
@@ -8,9 +10,10 @@ from hpc_board.model.result import Log as Printed
 from hpc_board.model.result import Result
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Block, Log
+from hpc_board.report.blocks import Bars, Block, Heading, Log
 from hpc_board.report.formatting import count_text
 from hpc_board.report.kernels import kernel_bars, kernel_numbers, loop_lines
+from hpc_board.report.plain import bar_lines, plain
 from hpc_board.report.profiles import profile_blocks
 from hpc_board.report.run_words import state_text
 from hpc_board.report.tones import diagnostic_tones
@@ -20,6 +23,7 @@ _TAIL_LINES = 20
 _BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
+_CELLS_MIN = 20
 _TRACEBACK = "\nTraceback (most recent call last):\n"
 
 
@@ -49,6 +53,20 @@ def profile_log(result: Result, loops_of: str = "") -> Iterator[Block]:
         if loops_of:
             yield from loop_lines(result.loops, result.remarks, loops_of)
         yield from profile_blocks(text)
+
+
+def profile_text(result: Result, loops_of: str, width: int) -> str:
+    """Return `profile_log` as lines of at most `width` cells, and of at least some, without the titles' empty lines."""
+    width = max(_CELLS_MIN, width)
+    wrap = partial(textwrap.fill, width=width, subsequent_indent="    ", break_on_hyphens=False)
+    lines: list[str] = []
+    for block in profile_log(result, loops_of):
+        if isinstance(block, Bars):
+            lines += (line for line, _ in bar_lines(block, width))
+        else:
+            lines += (wrap(line) if len(line) > width else line for line in plain([block], width).splitlines())
+        lines += [""] * (not isinstance(block, Heading))
+    return "\n".join(lines)
 
 
 def job_log(run: Run, log: str) -> Iterator[Log]:

@@ -18,7 +18,7 @@ from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
 from hpc_board.report.run_words import short_specs
 
 OWN, BEST, REFERENCE = "●", "◆", "○"
-"""The signs of the points: this run, the best run of its board, the task's reference."""
+"""The signs of the points: this run, rank 1 of its board, the task's reference."""
 
 _TONES = {REFERENCE: Tone.PLAIN, BEST: Tone.GOOD, OWN: Tone.STRONG}
 """The tones of the points in drawing order: the run's own points are on top."""
@@ -80,7 +80,7 @@ def roofline_report(result: Result, best: LeaderRun | None, width: int, height: 
         (Column("#", right=True), lambda row: str(row[0].number)),
         (Column("BOUND"), lambda row: _bound(row[0], peak)),
         (Column("THIS RUN", right=True), lambda row: _share(row[0], peak, OWN)),
-        (Column("BEST", right=True, optional=True), lambda row: _share(row[0], peak, BEST)),
+        (Column(best.name.upper() if best else "", right=True, optional=True), lambda row: _share(row[0], peak, BEST)),
         (Column("REFERENCE", right=True, optional=True), lambda row: _share(row[0], peak, REFERENCE)),
         (Column("CASE", flexible=True), lambda row: row[1]),
     )
@@ -136,7 +136,7 @@ def roofline_plot(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None)
     )
     names = {
         OWN: "this run",
-        BEST: one_line(f"the best: {best.user}, run {best.run}") if best else "",
+        BEST: one_line(f"{best.name}: {best.user}, run {best.run}") if best else "",
         REFERENCE: "the reference",
     }
     roof = (left, left * peak.memory_bytes), (ridge, peak.operations), (right, peak.operations)

@@ -117,7 +117,7 @@ def run_report(
     """Return all that is known of a run: outcome, explanation, cases, output, evidence and machine.
 
     `placing` is the place of a run that counts in the standings; `log` is the job's output, shown without a result;
-    `reader` is the user who reads it; `best` is the best run of the board, if it is another one; `children` are the
+    `reader` is the user who reads it; `best` is rank 1 of the board, if it is another run; `children` are the
     submissions that continue its own.
     """
     blocks = run_outcome(run, result, history, progress, placing, log=log, reader=reader, whole=True, best=best)
@@ -412,7 +412,7 @@ def _case_blocks(
         if tables and not timed:
             yield _tests_table("Benchmarks", others, told=told)
         elif tables:
-            yield _benchmarks_table(others, best_ns, own_eval=own_eval, peak=peak, told=told)
+            yield _benchmarks_table(others, best_ns, best.name if best else "", own_eval=own_eval, peak=peak, told=told)
         if timed:
             specs = short_specs(case.spec for case in others).texts
             pairs = zip(specs, others, strict=True)
@@ -548,7 +548,13 @@ def _same_failures(result: Result) -> int:
 
 
 def _benchmarks_table(
-    cases: Sequence[Case], best_ns: Mapping[int, float], *, own_eval: bool, peak: Peak | None, told: bool
+    cases: Sequence[Case],
+    best_ns: Mapping[int, float],
+    of_best: str,
+    *,
+    own_eval: bool,
+    peak: Peak | None,
+    told: bool,
 ) -> Table:
     """Return benchmarks with their times: without medians for a task's own eval, with shares of a known `peak`."""
     rowed = any(in_rows(case.timing) for case in cases)
@@ -573,7 +579,7 @@ def _benchmarks_table(
             Column("SPEEDUP", right=True, optional=True, toned=True),
             of_time(lambda timing: "" if own_eval else speedup_text(timing.speedup)),
         ),
-        (number("BEST"), lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else ""),
+        (number(of_best.upper()), lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else ""),
         (Column("CASE", flexible=True, least=10, optional=True), lambda row: row[1]),
         (Column(scatter_name(cases).upper(), right=not rowed, leaves=3, optional=True), of_time(scatter_text)),
         (Column("OF PEAK", optional=True), lambda row: _share_text(case_share(row[0], peak))),
@@ -700,7 +706,7 @@ def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None, *, tabl
             ),
             (Column("SPEEDUP", right=True, optional=True, toned=True), lambda row: speedup_text(row[1].speedup)),
             (
-                Column("BEST", right=True, optional=True),
+                Column(best.name.upper() if best else "", right=True, optional=True),
                 lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else "",
             ),
             (Column("CASE", flexible=True, optional=True), lambda row: row[2]),

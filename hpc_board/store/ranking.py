@@ -125,6 +125,8 @@ def placing(db: Database, run: Run) -> Placing | None:
     is_best = db.count("submissions", _IS_SAME_CODE, {"one": best["entry"], "other": entry["entry"]})
     if is_best:
         entry = best
+    of_code = _of_code(db, board, _members(db, board.task, entry["user"]), entry["entry"]) if entry["runs"] > 1 else ()
+    before = [row for row in of_code if row["run"] < run.id]
     earlier = {**board._asdict(), "user": run.user, "run": run.id}
     former = f"SELECT former_rank, former_s, {FORMER_RUN} AS former_run FROM feed WHERE run = ?"  # noqa: S608
     return Placing(
@@ -136,6 +138,7 @@ def placing(db: Database, run: Run) -> Placing | None:
         best_runs=best["runs"],
         median_s=entry["score_s"] if entry["runs"] > 1 else None,
         runs=entry["runs"],
+        median_before_s=_median_of(before)["score_s"] if before else None,
         first=db.row("scores", f"{OF_USER} AND run < :run", earlier) is None,
         **next(db.query(former, [row_id(run.id)]), {}),
     )

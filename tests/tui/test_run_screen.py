@@ -59,7 +59,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         assert "Note: float4 loads" in seen["1"]
         assert "self-run" not in seen["1"]
         assert "benchmark 1: pass  size: 1024" in seen["2"], "the first one with a time is selected"
-        assert ("best: bob, run 34" in seen["2"]) == (size[0] >= 120), "bars of the benchmark"
+        assert ("rank 1: bob, run 34" in seen["2"]) == (size[0] >= 120), "bars of the benchmark"
         assert "hello from the kernel" in seen["3"]
         assert "# run 39" in seen["4"]
         assert "queued" in seen["5"]

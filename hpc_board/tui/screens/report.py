@@ -1,6 +1,5 @@
 """The report of a run, page by page, updated while the run is in flight."""
 
-import textwrap
 from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
@@ -22,10 +21,10 @@ from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.errors import Refused
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.blocks import Bars, Facts, Heading, Paragraph
+from hpc_board.report.blocks import Bars, Facts, Paragraph
 from hpc_board.report.formatting import score_text
-from hpc_board.report.logs import nothing_printed, profile_log, run_logs
-from hpc_board.report.plain import BARS_FROM, bar_lines, plain
+from hpc_board.report.logs import nothing_printed, profile_text, run_logs
+from hpc_board.report.plain import BARS_FROM
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.run_words import canceller
@@ -72,8 +71,8 @@ _NEXT_RERUN = "Next: R reruns it."
 _ROOF_SIDES = 6, 6
 """The columns beside and the lines around the contents of the page Roof."""
 
-_PROFILE_CELLS_MIN, _PROFILE_SIDES = 20, 5
-"""The least cells of a wrapped line, and the cells beside the lines of the page Profile."""
+_PROFILE_SIDES = 5
+"""The cells beside the lines of the page Profile."""
 
 _BESIDE_CASES = 8
 """The lines of the panels of cases without times that are not cases."""
@@ -203,16 +202,7 @@ class ReportScreen(RunScreen):
 
     @property
     def _panes(self) -> Mapping[str, Widget]:
-        return {
-            "overview": self.blocks,
-            "cases": self.cases_pane,
-            "log": self.printed,
-            "code": self.submitted,
-            "evidence": self.evidence,
-            "profile": self.profile,
-            "build": self.build,
-            "roof": self.roof,
-        }
+        return dict(zip(_NAMES, self.query_one("#panes").children, strict=True))
 
     def _main_of(self, page: str) -> Widget:
         pane = self._panes[page]
@@ -278,16 +268,8 @@ class ReportScreen(RunScreen):
     def _show_profile(self) -> None:
         """Show the profile in the width of the screen; the key y copies it with whole names."""
         if (read := self._read) is not None and (result := read.result) is not None:
-            width = max(_PROFILE_CELLS_MIN, self.size.width - _PROFILE_SIDES)
-            wrap = partial(textwrap.fill, width=width, subsequent_indent="    ", break_on_hyphens=False)
-            lines: list[str] = []
-            for block in profile_log(result, read.run.file_name):
-                if isinstance(block, Bars):
-                    lines += (line for line, _ in bar_lines(block, width))
-                else:
-                    lines += (wrap(line) if len(line) > width else line for line in plain([block], width).splitlines())
-                lines += [""] * (not isinstance(block, Heading))
-            self.profile.show("\n".join(lines), nothing="", growing=False)
+            text = profile_text(result, read.run.file_name, self.size.width - _PROFILE_SIDES)
+            self.profile.show(text, nothing="", growing=False)
             self.profile.copied = result.profile.text
 
     def _show_roof(self) -> None:

@@ -356,14 +356,14 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
         return text
 
     text = plain(run_outcome(run, result, best=best), 120, paint)
-    assert re.search(r"TIME|MEDIAN +REFERENCE +SPEEDUP +BEST", text)
+    assert re.search(r"TIME|MEDIAN +REFERENCE +SPEEDUP +RANK 1", text)
     assert ("0.50x", Tone.BAD) in tones
-    assert "each benchmark to its own scale; best: bob, run 7\n" in text
+    assert "each benchmark to its own scale; reference: in this run; rank 1: bob, run 7\n" in text
     bars = [line for line in text.splitlines() if "█" in line]
     assert [round(line.count("█") / bars[2].count("█")) for line in bars] == [4, 2, 1]
-    assert [re.search(r"this run|reference|best", line)[0] for line in bars] == ["this run", "reference", "best"]  # type: ignore[index]
+    assert [re.search(r"this run|reference|rank 1", line)[0] for line in bars] == ["this run", "reference", "rank 1"]  # type: ignore[index]
     assert "█" not in plain(run_outcome(run, result, best=best), 99)
-    slower = LeaderRun(7, "bob", (replace(slow, timing=replace(slow.timing, time_ns=8e6)),))
+    slower = LeaderRun(7, "bob", (replace(slow, timing=replace(slow.timing, time_ns=8e6)),), "best before")
     (bars_of_slower,) = (block for block in run_outcome(run, result, best=slower) if isinstance(block, Bars))
     assert bars_of_slower.title.endswith("; best before: bob, run 7")
     assert [(bar.name, bar.tone) for bar in bars_of_slower.rows] == [
@@ -372,7 +372,7 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
         ("best before", Tone.QUIET),
     ]
     other = LeaderRun(7, "bob", (replace(best.cases[0], spec="another"),))
-    assert "BEST" not in text_of(run_outcome(run, result, best=other))
+    assert "RANK" not in text_of(run_outcome(run, result, best=other))
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,9 @@ def test_the_score_of_resubmitted_code_is_the_median_of_its_runs(store: Store) -
     assert verdict_line("H100", 7.02, lucky) == (
         "This run: 7.02 s. Second place on H100: 10.1 s, the median of 11 runs"
     )
+    worse = store.standings.placing(store.runs.get(runs[1].id))
+    assert worse is not None
+    assert "10.1 s, the median of 11 runs (7.02 s before this run)" in verdict_line("H100", 19.4, worse)
     # The feed tells the first place of that time, and no improvement since.
     assert [(each.user, each.news.score_s) for each in store.standings.feed()] == [("ada", 7.02), ("bob", 9.0)]
     assert [(each.user, each.score_s) for each in store.standings.records(*BOARD)] == [("bob", 9.0)]
