@@ -248,7 +248,7 @@ class Profile(Tool, frozen=True):
     wait_seconds: Seconds = WAIT_SECONDS
 
     def answer(self, board: Board) -> Answer:
-        from hpc_board.report.kernels import kernel_lines, loop_lines
+        from hpc_board.report.kernels import kernel_lines, loop_blocks
 
         number = self.run
         if board.runs.get(number).mode is not Mode.PROFILE:
@@ -261,7 +261,7 @@ class Profile(Tool, frozen=True):
         if found.result is None or found.run.verdict is not Verdict.PASS:
             return waited
         then = f"submit; report run={number} has the whole profile"
-        loops = loop_lines(found.result.loops, found.result.remarks, found.run.file_name)
+        loops = loop_blocks(found.result.loops, found.result.remarks, found.run.file_name)
         lines = [*kernel_lines(found.result.kernels, "the report", with_rest=False), *loops]
         return Answer(_bounded(plain(lines) if lines else found.result.profile.text), then)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LINES_MAX = 8
 _BAR_NAME_MAX, _NAME_MAX = 40, 60
+_WHOLE = 0.995
 
 _NAMES: Mapping[str, str] = {
     "duration_ns": "time of a launch",
@@ -57,7 +58,10 @@ def kernel_lines(kernels: Sequence[Kernel], where: str, *, with_rest: bool = Tru
 
 
 def kernel_bars(kernels: Sequence[Kernel]) -> Iterator[Bars]:
-    """Yield the bars of the longest kernels of each case, by their shares of its profiled time, if that is known."""
+    """Yield the bars of the longest kernels of each case, by their shares of its profiled time.
+
+    There are none where these are unknown, or each case has one kernel that took all of the time.
+    """
     cases, rows = _by_case(kernels), list[Bar]()
     for case, found in cases.items():
         for index, each in enumerate(found[: max(1, _LINES_MAX // len(cases))]):
@@ -65,7 +69,7 @@ def kernel_bars(kernels: Sequence[Kernel]) -> Iterator[Bars]:
             if share := each.time_share:
                 name = cut(one_line(each.name), _BAR_NAME_MAX, middle=True)
                 rows.append(Bar(name, _text("time_share", share), share, group=group))
-    if rows:
+    if any(bar.share < _WHOLE for bar in rows):
         yield Bars("Share of the profiled time", tuple(rows))
 
 
@@ -106,13 +110,28 @@ def _case(kernel: Kernel) -> int:
     return kernel.case
 
 
-def loop_lines(loops: Sequence[Loop], remarks: Sequence[Remark], file_name: str) -> Iterator[Paragraph]:
-    """Yield one paragraph with a line for each innermost loop of a profiled C++ file, and for each remark on one."""
+def loop_blocks(loops: Sequence[Loop], remarks: Sequence[Remark], file_name: str) -> Iterator[Block]:
+    """Yield a table of the innermost loops of a profiled C++ file, and one paragraph with a line for each remark."""
+
+    def number(title: str, key: str, leaves: int = 0) -> tuple[Column, Callable[[Loop], str]]:
+        return Column(title, right=True, leaves=leaves), lambda loop: str(getattr(loop, key))
+
     file = one_line(file_name)
-    lines = [f"{file}:{each.line}: {loop_text(each)}" for each in loops]
-    lines += [f"{file}:{each.line}: {one_line(each.text, 300)}" for each in remarks]
-    if lines:
-        yield Paragraph("\n".join(lines))
+    if loops:
+        yield table(
+            loops,
+            number("LINE", "line"),
+            (Column("FUNCTION", flexible=True, middle=True, least=16), lambda loop: one_line(loop.function, 60)),
+            number("INSTRUCTIONS", "instructions", 1),
+            number("VECTOR OPS", "vector_arithmetic"),
+            (Column("BITS", right=True, optional=True), lambda loop: str(loop.vector_bits or "")),
+            number("SCALAR OPS", "scalar_arithmetic"),
+            number("LOADS", "loads", 2),
+            number("STORES", "stores", 3),
+            title=f"Innermost loops of {file}",
+        )
+    if remarks:
+        yield Paragraph("\n".join(f"{file}:{each.line}: {one_line(each.text, 300)}" for each in remarks))
 
 
 def loop_text(loop: "Loop | LoopView") -> str:

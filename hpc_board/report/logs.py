@@ -12,7 +12,7 @@ from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Bars, Block, Heading, Log
 from hpc_board.report.formatting import count_text
-from hpc_board.report.kernels import kernel_bars, kernel_numbers, loop_lines
+from hpc_board.report.kernels import kernel_bars, kernel_numbers, loop_blocks
 from hpc_board.report.plain import bar_lines, plain
 from hpc_board.report.profiles import profile_blocks
 from hpc_board.report.run_words import state_text
@@ -51,7 +51,7 @@ def profile_log(result: Result, loops_of: str = "") -> Iterator[Block]:
         yield from kernel_bars(result.kernels)
         yield from kernel_numbers(result.kernels)
         if loops_of:
-            yield from loop_lines(result.loops, result.remarks, loops_of)
+            yield from loop_blocks(result.loops, result.remarks, loops_of)
         yield from profile_blocks(text)
 
 

@@ -50,7 +50,7 @@ from hpc_board.report.formatting import (
     speedup_tone,
     telling_line,
 )
-from hpc_board.report.kernels import kernel_lines, loop_lines
+from hpc_board.report.kernels import kernel_lines, loop_blocks
 from hpc_board.report.logs import job_log, json_command, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_progress import BegunCase, begun_cases
@@ -277,7 +277,7 @@ def _result_blocks(
         yield Paragraph(f"{one_line(used)}.")
     page = " and on the page Profile of the app" if run.stored else ""
     yield from kernel_lines(result.kernels, f"{json_command(run)}{page}")
-    yield from loop_lines(result.loops, result.remarks, run.file_name)
+    yield from loop_blocks(result.loops, result.remarks, run.file_name)
     yield from finding_lines(result.findings, json_command(run))
     found = {each.tool for each in result.findings}
     clean = [tool for tool in str(result.provenance.get("sanitizer", "")).split(", ") if tool and tool not in found]
@@ -864,7 +864,8 @@ def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
     if found.wrong is not None:
         percent = figures(100 * found.wrong / found.elements, 3)
         share = f"{found.wrong:,} of {found.elements:,} elements ({percent} %)"
-        facts.append(("wrong", f"{share}: {found.pattern}" if found.pattern else share))
+        told = f"{share}: {found.pattern}" if found.pattern else share
+        facts.append(("wrong", "the only element" if found.elements == 1 else told))
     if found.largest_absolute is not None:
         relative = "" if found.largest_relative is None else f", relative {found.largest_relative:.3g}"
         ratio = "" if found.of_tolerance is None else f", {found.of_tolerance:.3g} x the tolerance"

@@ -71,13 +71,13 @@ WATCHED = (
 )
 """Those of the runs of a watched file in mode test."""
 
-BAR_CELLS = 24
+BAR_CELLS = 18
 TIMED = (
     *WATCHED[:-1],
     replace(_SCORE, sorts=False),
     Column("previous", "Vs previous", 12, right=True, most=13),
     Column("best", "Vs fastest", 12, right=True, most=13),
-    Column("bar", "Speed", BAR_CELLS, from_width=96),
+    Column("bar", "Speed", BAR_CELLS, from_width=90),
     _REASON,
 )
 """Those of the runs of a watched file in modes that measure times."""

@@ -48,7 +48,7 @@ _ONE_BY_ONE = (
     "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
     "of the harness's own: outputs in new memory are timed many at once"
 )
-_TOGETHER = "calls may overlap: the time is {bound}, from {whose}; back to back they took {in_row} each"
+_TOGETHER = "calls may overlap: {in_row} each back to back; the time is 95 % of {whose}, {bound}"
 
 
 @dataclass
@@ -92,7 +92,7 @@ class _Measured:
         if not self.rows or not self.is_bounded:
             return ""
         bound, in_row = map(duration_text, (self.bound_ns(), lower_quartile(list(map(self.call_ns, self.rows)))))
-        whose = "their CPU time" if self._worked_ns() < self._alone_ns() else "single calls"
+        whose = "the CPU time of a call" if self._worked_ns() < self._alone_ns() else "a single call"
         return "" if bound == in_row else _TOGETHER.format(bound=bound, whose=whose, in_row=in_row)
 
     @property

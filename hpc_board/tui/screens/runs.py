@@ -288,7 +288,7 @@ class RunsScreen(RunScreen):
             ("Times", times(run, line.started, self.now())),
             ("Starts", moment_text(run.status.expected_start)),
             ("Evidence", run.status.source if run.status.source != why(run) else ""),
-            ("Trust", trust(run)),
+            ("Trust", trust(run) if trust(run) != "self-run" else ""),
         ]
         if self._preview is None or self._preview.run.id != run.id or not self.has_class("-huge"):
             return Group(head, facts(lines))

@@ -179,7 +179,7 @@ def test_a_profile_that_is_there_is_shown_by_its_kernels_or_else_by_its_text(
     board.add(result=result, mode=Mode.PROFILE)
     shown = answer(board, "profile", run=1)
     assert shown.text.startswith(told)
-    assert ("kernel.py:7: loop in add, 9 instructions: 1 vector operation of 512 bits" in shown.text) == bool(kernels)
+    assert ("Innermost loops of kernel.py" in shown.text) == bool(kernels)
     assert shown.next == "submit; report run=1 has the whole profile"
 
 

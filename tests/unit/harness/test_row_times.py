@@ -87,10 +87,10 @@ def test_work_that_is_unknown_in_rows_without_a_kernel_is_no_work_of_the_harness
     [
         (4e6, 4.3e6, 4e5, ""),
         (8e6, 4.1e5 + 3e5, 4e5, ""),
-        (8e6, 4.3e6, 7.6e5, "calls may overlap: the time is 760 µs, from their CPU time; back to back"),
+        (8e6, 4.3e6, 7.6e5, "back to back; the time is 95 % of the CPU time of a call, 760 µs"),
         (4.212e6, 4.3e6, 4.0014e5, ""),
-        (8e6, 6e5 + 3e5, 5.7e5, "the time is 570 µs, from single calls"),
-        (math.inf, 6e5 + 3e5, 5.7e5, "the time is 570 µs, from single calls; back to back they took 400 µs each"),
+        (8e6, 6e5 + 3e5, 5.7e5, "the time is 95 % of a single call, 570 µs"),
+        (math.inf, 6e5 + 3e5, 5.7e5, "400 µs each back to back; the time is 95 % of a single call, 570 µs"),
     ],
 )
 def test_calls_that_ran_at_the_same_time_count_by_their_work_or_by_a_call_alone(

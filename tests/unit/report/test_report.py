@@ -43,6 +43,7 @@ from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import outcome, short_specs, state_text, verdict_text, why, why_now
 from hpc_board.report.runs import (
     faulty_line,
+    mismatch_blocks,
     outcome_line,
     run_evidence,
     run_outcome,
@@ -152,6 +153,8 @@ def test_a_profile_has_its_kernels_first_and_its_tables_fit_any_width() -> None:
     timed = tuple(Kernel(*each) for each in ((0, "a", 3, 100.0, 0.75), (0, "b", 1, 100.0, 0.25), (1, "c", 1, 5.0, 1.0)))
     shares = (Bar("a", "75 %", 0.75, group="case 1"), Bar("b", "25 %", 0.25), Bar("c", "100 %", 1.0, group="case 2"))
     assert next(profile_log(replace(result, kernels=timed))) == Bars("Share of the profiled time", shares)
+    alone = replace(result, kernels=(Kernel(0, "a", 1, 9.0, 1.0), Kernel(1, "a", 1, 5.0, 1.0)))
+    assert not any(isinstance(block, Bars) for block in profile_log(alone))
     assert list(profile_log(replace(result, mode=Mode.SANITIZE, kernels=()))) == [BlockLog("sanitizer", text)]
     counted = Kernel(0, "softmax<float, 4>", 2, 12_300, dram_share=0.71, occupancy=0.4, registers=64, spills=0)
     numbers = next(each for each in profile_log(replace(result, kernels=(counted,))) if isinstance(each, Table))
@@ -521,6 +524,12 @@ def test_the_values_of_the_first_wrong_case_are_shown_and_the_others_named(wrong
     assert "Wrong values of test 1" in text
     assert "Wrong values of test 2" not in text
     assert ("--json` and the page Cases of the app show the values of" in text, told in text) == (bool(told), True)
+
+
+def test_the_share_of_an_output_with_one_element_has_no_numbers() -> None:
+    (facts,) = mismatch_blocks(Mismatch((1,), 1, wrong=1, pattern="all elements", places=()))
+    assert isinstance(facts, Facts)
+    assert ("wrong", "the only element") in facts.rows
 
 
 @pytest.mark.parametrize(
