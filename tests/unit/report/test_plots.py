@@ -278,3 +278,11 @@ def test_bars_have_their_heights_and_intervals() -> None:
     low, high = map(float, interval)
     assert low - high == pytest.approx(0.75 * heights[0], abs=0.2), "an interval ends with the axes"
     assert 'class="interval"' not in svg(plot_of(first, replace(second, bounds=((0.5, 0.5),))))
+
+
+def test_the_legend_of_a_picture_has_points_as_circles_and_bars_as_rectangles() -> None:
+    places = ((0.0, 0.5), (1.0, 0.5))
+    points = Series(Kind.POINTS, places, name="slower", sign="○", texts=("a", "b"))
+    drawn = svg(plot_of(points, Series(Kind.BARS, places, name="run 1", texts=("c", "d"))))
+    assert drawn.count("<circle") == 3
+    assert drawn.count("<rect") == 3
