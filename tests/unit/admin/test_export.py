@@ -470,7 +470,7 @@ def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -
     target = board.folder / "boards.html"
     without = call(board, "--format", "html", "-o", target)
     assert "boards.html has 0 boards." in without.stderr
-    assert "Not included: 1 closed board with results; --task NAME adds one." in without.stderr
+    assert "Not included: 1 closed board with results; --task TASK adds one." in without.stderr
     named = call(board, "--format", "html", "--task", task, "-o", target, "--force")
     assert (named.exit_code, ">bob<" in target.read_text(), "It lacks" in named.stderr) == (0, True, False)
 
