@@ -172,7 +172,7 @@ class Standings:
         manages, created = self._context.manages, {board.name: board for board in self._context.editor.visible()}
         chosen = dict.fromkeys(tasks or filter(manages, created))
         if not chosen:
-            raise InputError("you have no boards to grade.", hint="`--task NAME` grades a task of the settings.")
+            raise InputError("you have no boards to grade.", hint="`--task TASK` grades a task of the settings.")
         self._context.require_manager(chosen, "grade submissions")
         by_task = {name: self._task_grades(self._tasks.get(name), gpus, rule) for name in chosen}
         known = {user for of_task in by_task.values() for user in of_task}

@@ -282,7 +282,7 @@ class Submissions:
         if not chosen:
             raise InputError(
                 "you have no boards with files to compare.",
-                hint="`--task NAME` compares those on a task of the settings.",
+                hint="`--task TASK` compares those on a task of the settings.",
             )
         self._context.require_manager(chosen, "compare files of users")
         return tuple(each for name in chosen for each in copies_of(self._tasks.get(name), self._context.store, least))

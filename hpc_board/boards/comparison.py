@@ -16,7 +16,7 @@ from hpc_board.model.task import Mode, Ranking, Task
 from hpc_board.store import Store
 from hpc_board.store.listing import RunQuery
 
-_HINT = "Modes benchmark, ranked and profile measure; `hpc-board runs --all --task NAME` lists what has run."
+_HINT = "Modes benchmark, ranked and profile measure; `hpc-board runs --all --task TASK` lists what has run."
 
 _SCORES_KEPT = 20_000
 _RANKINGS_KEPT = 200

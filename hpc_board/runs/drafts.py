@@ -120,7 +120,7 @@ def header(source: Source) -> Directives:
     except DirectiveError as error:
         raise InputError(
             f"{source.file_name}: {one_line(str(error), 400)}.",
-            hint="Header lines are, for example, `#!POPCORN leaderboard NAME` and `#!POPCORN gpus A B`.",
+            hint="Header lines are, for example, `#!POPCORN leaderboard TASK` and `#!POPCORN gpus A B`.",
         ) from error
 
 
@@ -334,7 +334,7 @@ def _task(option: str | None, header: Directives, find_task: Callable[[str], Tas
     if not name:
         raise InputError(
             "missing task name.",
-            hint="Use --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME`.",
+            hint="Use --task TASK, or begin the file with a line `#!POPCORN leaderboard TASK`.",
         )
     return found or find_task(name)
 

@@ -71,7 +71,7 @@ def test_files_without_times_have_a_diff(board: Recorded) -> None:
     board.add(result=result_of(Verdict.WRONG_VALUE), code=NEW)
     told = (
         "warning: the times cannot be compared: the file of run 2 has no times on CPU (run 2 on CPU, mode ranked: "
-        "wrong_value). Modes benchmark, ranked and profile measure; `hpc-board runs --all --task NAME` lists what has "
+        "wrong_value). Modes benchmark, ranked and profile measure; `hpc-board runs --all --task TASK` lists what has "
         "run."
     )
     done = call(board, "compare", "1", "2", "--diff")

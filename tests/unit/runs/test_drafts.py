@@ -148,7 +148,7 @@ def test_options_alone_say_everything() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message", "hint"),
     [
-        ("pass", {}, "missing task name.", "--task NAME"),
+        ("pass", {}, "missing task name.", "--task TASK"),
         (
             "#!POPCORN leaderboard sort_py",
             {"task": "add_py"},
@@ -156,7 +156,7 @@ def test_options_alone_say_everything() -> None:
             "omit --task",
         ),
         ("#!POPCORN leaderboard sort_p", {}, 'unknown task "sort_p". Did you mean "sort_py"?', "hpc-board list"),
-        ("#!POPCORN", {}, "kernel.py: !POPCORN directive missing its keyword", "#!POPCORN leaderboard NAME"),
+        ("#!POPCORN", {}, "kernel.py: !POPCORN directive missing its keyword", "#!POPCORN leaderboard TASK"),
         ("#!POPCORN leaderboard a\x1b]0;x\x07b", {}, 'unknown task "ab".', "Tasks"),
         ("#!POPCORN \x1b[31mred", {}, "kernel.py: invalid !POPCORN directive: red", "#!POPCORN"),
         ("pass", {"task": "add_py", "gpus": ["H10"]}, 'unknown GPU "H10". Did you mean "H100"?', "H100, A100"),
