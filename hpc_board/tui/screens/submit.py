@@ -85,7 +85,7 @@ class SubmitScreen(BoardScreen):
         "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. In Task and "
         "Mode, letters select the next choice that begins with them. "
         "Options are those of the command `submit`, such as qos=night time=5 sbatch=--comment=x; Tab completes them. "
-        "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
+        "A header in the file (#!POPCORN leaderboard TASK, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
         "a GPU whose Python is missing on this machine; `hpc-board gpus` names it. `start` is the expected start of "
         "this board's last waiting run on a GPU. Lines of the script that come from extra options of the settings are "
         "highlighted. Watch submits the file on every save, in mode test, benchmark or ranked."
