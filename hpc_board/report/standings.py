@@ -195,7 +195,7 @@ def board_report(
         (Column("RANK", right=True), lambda line: line.rank),
         (Column("" if own_runs else "USER", flexible=True, least=12), lambda line: line.user()),
         (Column("SCORE", right=True), lambda line: score_text(line.row.score_s)),
-        (Column("INTERVAL", optional=True), lambda line: line.interval),
+        (Column("INTERVAL", optional=True, leaves=2), lambda line: line.interval),
         (Column("RUNS", right=True, optional=True), lambda line: line.runs),
         (Column("SPEEDUP", right=True, optional=True, toned=True), lambda line: line.speedup),
         (Column("RUN", right=True), lambda line: line.run),
@@ -323,7 +323,7 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
     if any(row.runs > 1 for row in (*page.rows, *own)):
         yield Paragraph(RUNS_MEANING, Tone.QUIET)
     if page.reference is not None and page.rows:
-        yield Paragraph(f"SPEEDUP is relative to the task's reference: {reference_text(page.reference)}.", Tone.QUIET)
+        yield Paragraph(f"Speedups are relative to the reference: {reference_text(page.reference)}.", Tone.QUIET)
 
 
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:

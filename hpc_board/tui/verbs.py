@@ -31,7 +31,6 @@ _A_RUN, _A_LIST, _ADMIN, _WATCH = "on a run", "on a list with rows", "on a page 
 
 VERBS = {
     "pause": Verb("P", "Pause", "Pause submissions, or resume them", where=_WATCH),
-    "mode": Verb("M", "Mode", "Submit the next saves in mode test, benchmark or ranked", where=_WATCH),
     "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only", where=_ADMIN),
     "terms": Verb("D", "Terms", "Change deadline, freeze and names of the selected board", where=_ADMIN),
     "stop": Verb("S", "Stop", "Stop submissions to all boards, or start them again", where=_ADMIN),
@@ -49,6 +48,7 @@ VERBS = {
     "mark": Verb("m", "Mark", "Mark the run; a second mark compares both", where="on a run with times"),
     "user": Verb("U", "User", "Show the user's ranks and newest runs", where=_A_RUN),
     "watch": Verb("w", "Watch", "Submit the file on every save"),
+    "mode": Verb("M", "Mode", "Choose the next mode, on Watch for the next saves", where="on Watch or a form"),
     "rerun": Verb("R", "Rerun", "Rerun it with the same file, or the selected runs", where=_A_RUN),
     "write": Verb("W", "Write", "Write the starter to a file", where="on Tasks"),
     "select": Verb("space", "Select", "Select or deselect the row", where="on Runs"),

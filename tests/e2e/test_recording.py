@@ -15,7 +15,7 @@ SHOWN = (
     " on CPU: ",
     "[reference]",
     "Passed: 5 tests and 3 benchmarks.",
-    "SPEEDUP is relative to the task's reference",
+    "Speedups are relative to the reference",
 )
 SHOWN_IN_THE_EVENING = (
     "Ready: double on H100 and A100, mode test: 2 jobs.",

@@ -49,7 +49,7 @@ from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.form import GpuList, PathInput, TypedSelect, unusual
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
-from tests.tui.fake_board import A100, ADDRESS, H100, L4, NOW, RUNS, TASKS, FakeBoard, run, task
+from tests.tui.fake_board import A100, ADDRESS, H100, KERNEL, L4, NOW, RUNS, TASKS, FakeBoard, run, task
 from tests.values import replace
 
 
@@ -780,6 +780,91 @@ async def test_a_task_that_contradicts_the_header_is_the_faulty_field(kernel: Pa
         assert "Ready: grayscale" in text_of(pilot.app)
         await press(pilot, "ctrl+s")
         assert [draft.task.name for draft in board.sent] == ["grayscale"]
+
+
+@pytest.mark.parametrize("size", [(60, 16), (120, 40)])
+async def test_a_header_with_an_unknown_task_is_the_fault_of_the_file(kernel: Path, size: tuple[int, int]) -> None:
+    kernel.write_text("#!POPCORN leaderboard vectorad\nimport torch\n")
+    board = FakeBoard()
+    async with app_on(board, kernel).run_test(size=size) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        shown = text_of(pilot.app)
+        assert 'unknown task "vectorad". Did you mean "vectoradd"?' in shown
+        assert "GPU." not in shown
+        assert not screen.error_box.display
+        assert [*screen.query(".-faulty")] == [screen.path_input]
+        # The choice of another task corrects no header.
+        screen.task_select.value = "vectoradd"
+        await settled(pilot)
+        screen.query_one("#note", Input).value = "first"
+        await settled(pilot)
+        await press(pilot, "ctrl+s")
+        assert screen.path_input.has_focus
+        assert not screen.error_box.display
+        kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus all\n")
+        await press(pilot, "ctrl+s")
+        await press(pilot, "ctrl+s")
+        assert [draft.task.name for draft in board.sent] == ["vectoradd"]
+
+
+async def test_the_arrows_go_through_the_files_of_the_folder(kernel: Path) -> None:
+    for name in ("a.cu", "b.txt", "sub/c.py"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("import torch\n")
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await press(pilot, "s")
+        await until(pilot, lambda: "↓ chooses a file: a.cu, kernel.py" in text_of(pilot.app))
+        field = pilot.app.screen.query_one(PathInput)
+        for key, value in (("down", "a.cu"), ("down", str(kernel)), ("down", "a.cu"), ("up", str(kernel))):
+            await press(pilot, key)
+            assert field.value == value
+        await settled(pilot)
+        assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
+        field.offer("sub/")
+        await press(pilot, "down")
+        assert field.value == "sub/c.py"
+        field.offer("no such folder/")
+        await press(pilot, "down")
+        assert field.value == "no such folder/"
+
+
+async def test_a_letter_chooses_the_next_mode(kernel: Path) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert keys_of(pilot.app)["Mode"] == "M"
+        await press(pilot, "M")
+        assert "Ready: vectoradd on H100 and A100, mode benchmark" in text_of(pilot.app)
+        await press(pilot, *"MMMM")
+        assert "Ready: vectoradd on H100 and A100, mode test" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_told"), [("import torch\n\n\n{}  # faster\n", True), ("import math\n{}\n", False)]
+)
+async def test_a_form_with_a_code_that_has_a_score_says_what_another_run_does(
+    kernel: Path, code: str, is_told: bool
+) -> None:
+    kernel.write_text(f"#!POPCORN leaderboard vectoradd\n#!POPCORN gpus H100\n{code.format(KERNEL)}")
+    words = "This code has a score on H100: 12.3 µs. Another run makes it the median of"
+    async with app_on(FakeBoard(), kernel).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "This code" not in text_of(pilot.app), "a test is not ranked"
+        pilot.app.screen.query_one("#mode", TypedSelect).value = Mode.RANKED
+        await settled(pilot)
+        assert (words in str(pilot.app.screen.query_one("#file-note", Static).content)) == is_told
+
+
+async def test_a_mouse_opens_the_editor_on_a_small_terminal(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edited: list[str] = []
+    monkeypatch.setattr(BoardApp, "suspend", lambda _: nullcontext())
+    monkeypatch.setattr(editor, "edit", lambda file, *_: edited.append(file.name))
+    async with app_on(FakeBoard(), kernel).run_test(size=(60, 16)) as pilot:
+        await settled(pilot)
+        await pilot.click("#edit")
+        await settled(pilot)
+    assert edited == [kernel.name]
 
 
 async def test_a_file_that_is_mended_elsewhere_is_read_again_by_the_key_that_it_has_refused(kernel: Path) -> None:

@@ -533,13 +533,13 @@ async def test_a_task_without_a_gpu_here_says_so_in_the_list_and_the_reason_belo
         assert reason not in str(screen.places.content)
 
 
-async def test_a_list_of_tasks_has_a_column_for_deadlines_once_a_task_has_one() -> None:
+async def test_a_list_of_tasks_has_columns_for_deadlines_and_gpus_once_a_task_has_one() -> None:
     board = FakeBoard(tasks=(task("identity"),))
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         assert "Your best" in text_of(pilot.app)
-        assert "Deadline" not in text_of(pilot.app)
-        board.known_tasks = (task("identity"), task("grayscale", hours=7))
+        assert "Lang  Your best  Rank\n" in text_of(pilot.app)
+        board.known_tasks = (task("identity"), task("grayscale", hours=7, gpus=("H100",)))
         await press(pilot, "f5")
-        assert "Deadline" in text_of(pilot.app)
+        assert "Lang  GPUs  Your best  Rank   Deadline" in text_of(pilot.app)
         assert rows(text_of(pilot.app)) == ["grayscale", "identity"]

@@ -264,7 +264,7 @@ class RunsScreen(RunScreen):
     def _nothing(self) -> str:
         whose = "No runs" if self._everyone else "You have no runs"
         where = f" on {self._gpu}" if self._gpu else ""
-        return f"{whose}{where} yet.\nPress s to submit a file; W on Tasks writes a starter."
+        return f"{whose}{where} yet.\nPress s to submit a file; e on Tasks writes a starter and edits it."
 
     def _cells(self, line: Line) -> dict[str, Text]:
         return cells(replace(line, now=self.now(), reader=self.board.user))

@@ -23,16 +23,18 @@ from hpc_board.board.code_diff import LINES_MAX, head_of, text_diff
 from hpc_board.domain.budget import default_budget, left_text
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.clock import span_words
-from hpc_board.domain.draft import Preview, SubmissionRequest
+from hpc_board.domain.code_tokens import tokens_sha256
+from hpc_board.domain.draft import Preview, Source, SubmissionRequest
 from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.job_options import NO_OPTIONS, OptionRules, parsed
 from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.standing import Page
 from hpc_board.domain.submission import Directives
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_file, is_folder, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
+from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language, Mode, Task, Template, language_of
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import count_text, score_text
@@ -51,7 +53,7 @@ from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.blocks import entitle
 from hpc_board.tui.widgets.description import Description
-from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion
+from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion, files_in
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
@@ -59,6 +61,9 @@ _FORM_SUBJECTS = (*_CHECKS, "send")
 
 _BESIDE_GPUS = 30
 """The lines of a wide, high screen that are not for the list of GPUs."""
+
+_FILES_SHOWN = 4
+"""The names of files that an empty field shows."""
 
 _TYPING_SECONDS = 0.3
 """The pause in typing after which a field is checked."""
@@ -75,6 +80,7 @@ class SubmitScreen(BoardScreen):
         Binding("f4", "edit", "Edit", priority=True, tooltip="Edit the file in $VISUAL or $EDITOR"),
         binding("submit", "Submit (on the GPUs or a button)", action="send(False)", id="submit.send_letter"),
         binding("watch", "Submit the file on every save (on the GPUs or a button)"),
+        binding("mode", "Choose the next mode (on the GPUs or a button)"),
         HOLD_KEY,
         binding("refresh", "Query the schedulers and the board again", action="ask_gpus", show=False),
     ]
@@ -82,7 +88,8 @@ class SubmitScreen(BoardScreen):
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header", "code")
     HELP: ClassVar[str] = (
-        "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. In Task and "
+        "Tab accepts a grey completion, or else moves between the fields; in File, Down and Up go through the files "
+        "of the folder. Space ticks a GPU, * ticks all. In Task and "
         "Mode, letters select the next choice that begins with them. "
         "Options are those of the command `submit`, such as qos=night time=5 sbatch=--comment=x; Tab completes them. "
         "A header in the file (#!POPCORN leaderboard TASK, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
@@ -114,7 +121,9 @@ class SubmitScreen(BoardScreen):
         self._statuses: dict[str, GpuStatus] | None = None
         self._expected: Mapping[str, datetime] = {}
         self._typing: Timer | None = None
-        self._ready = ""
+        self._ready = self._again = ""
+        self._again = ""
+        """The effect of the submission on the score that its code has."""
         self._header: Directives | None = None
         self._set_aside: tuple[str, ...] = ()
         """The ticked GPUs before a header chose others."""
@@ -122,6 +131,8 @@ class SubmitScreen(BoardScreen):
         """True while the choice has GPUs of a header that are not yet checked against those of the task."""
         self._has_chosen = False
         """True once the user has chosen the task or GPUs, which a header chooses too."""
+        self._files_here: Sequence[str] = ()
+        """The files in the working folder that can be submitted."""
         self._is_refused = False
         """True after a key that needs a complete form, until the next change."""
         self._wanted: Choice | None = None
@@ -137,8 +148,11 @@ class SubmitScreen(BoardScreen):
         start = self._choice
         with Container(id="panes"):
             with VerticalScroll(id="form", classes="panel", can_focus=False):
+                file = PathInput(value=str(start.file or ""), id="file")
                 browse = Button("Browse", id="browse", action="screen.browse", compact=True)
-                yield _row("field", "File", PathInput(value=str(start.file or ""), id="file"), browse, id="file-field")
+                edit = Button("Edit", id="edit", action="screen.edit", compact=True)
+                edit.can_focus = False  # F4 edits from each field
+                yield _row("field", "File", file, browse, edit, id="file-field")
                 yield _row("below", "", Static(id="file-note", markup=False))
                 tasks = TypedSelect[str]([], prompt="loading the tasks …", compact=True, id="task")
                 yield _row("field", "Task", tasks)
@@ -167,15 +181,14 @@ class SubmitScreen(BoardScreen):
         self.preview.border_title = "Job"
         if self._choice.file is None:
             self.path_input.focus()
+            self.ask("files", lambda: files_in(""), self._show_files, whom=THE_FILE)
         else:
             # The letters are keys there: s submits, e edits.
             self._placed = self.query_one("#send") if self._choice.gpus else self.query_one(GpuList)
             self.set_focus(self._placed)
         self.path_input.cursor_position = len(self.path_input.value)
-        self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
         self.ask("options", self.board.submissions.option_rules, self._show_rules)
         self._ask_gpus()
-        self._ask_allowed()
         self._read_header(self.path_input.path)
 
     @property
@@ -195,6 +208,7 @@ class SubmitScreen(BoardScreen):
         def question() -> tuple[Sequence[GpuStatus], Mapping[str, datetime]]:
             return self.board.gpus.statuses(), _expected(self.board.runs.in_flight())
 
+        self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
         self.ask("gpus", question, self._show_availability, whom=THE_SCHEDULER)
 
     def action_browse(self) -> None:
@@ -244,6 +258,10 @@ class SubmitScreen(BoardScreen):
             return
         self.post_message(Chosen(choice))
         self.post_message(Open(targets.Watch(choice.file, choice.task, choice.gpus, choice.options, choice.mode)))
+
+    def action_mode(self) -> None:
+        modes = list(MODE_HELP)
+        self.query_one("#mode", Select).value = modes[(modes.index(self._choice.mode) + 1) % len(modes)]
 
     def action_preview(self) -> None:
         if self.has_class("-preview", "-narrow") or self.preview.has_focus_within:
@@ -332,7 +350,8 @@ class SubmitScreen(BoardScreen):
     def reason_against(self, action: str) -> str:
         if action != "watch":
             return super().reason_against(action)
-        return self._choice.missing or (self.options_input.fault if self.is_mounted else "")
+        fault = self._fault if self.is_mounted else None
+        return fault[1] if fault else self._choice.missing
 
     def watch_runs_state(self, before: RunsState, runs_state: RunsState) -> None:
         super().watch_runs_state(before, runs_state)
@@ -426,7 +445,12 @@ class SubmitScreen(BoardScreen):
             self.task_select.set_options([(toned(name).plain, name) for name in self._tasks])
             self.task_select.prompt = "choose a task" if self._tasks else "no tasks"
         self._show_task()
+        self._ask_allowed()
         self._show_status()
+
+    def _show_files(self, names: Sequence[str]) -> None:
+        self._files_here = names
+        self._show_file_note()
 
     def _show_rules(self, rules: OptionRules) -> None:
         self.options_input.rules = rules
@@ -473,8 +497,8 @@ class SubmitScreen(BoardScreen):
         if self._wanted == self._choice:
             self.action_send()
 
-    async def _show_previews(self, answer: tuple[Sequence[Preview], str, Sequence[Page]]) -> None:
-        (previews, left, pages), choice = answer, self._choice
+    async def _show_previews(self, answer: tuple[Sequence[Preview], str, Sequence[Page], str]) -> None:
+        (previews, left, pages, again), choice = answer, self._choice
         if choice.missing or self.options_input.fault:
             return
         boards = {page.gpu: page for page in pages}
@@ -488,15 +512,26 @@ class SubmitScreen(BoardScreen):
         mode = f"mode {choice.mode}{whose}"
         # The line has no room for all of it; task and GPUs stand above.
         rest = f"{', '.join(jobs)}, {mode}, {left}" if left else f"{choice.task} on {names}, {mode}: {', '.join(jobs)}"
-        self._ready = f"Ready: {rest}."
+        self._ready, self._again = f"Ready: {rest}.", again
         self._show_status()
 
-    def _previews(self, choice: Choice, entrant: str) -> tuple[Sequence[Preview], str, Sequence[Page]]:
-        """Return the previews, the rest of the budget in words, if there is one, and the best times on each GPU."""
-        submissions, budget = self.board.submissions, default_budget(os.environ)
-        previews = submissions.preview([_request(choice)])
+    def _previews(self, choice: Choice, entrant: str) -> tuple[Sequence[Preview], str, Sequence[Page], str]:
+        """Return the previews, the rest of the budget, the best times on each GPU, and the effect of a rerun."""
+        submissions, budget, request = self.board.submissions, default_budget(os.environ), _request(choice)
+        previews = submissions.preview([request])
         left = "" if budget is None else left_text(budget, submissions.budget_left(budget, entrant))
-        return previews, left, self.board.standings.pages(choice.task or "", choice.gpus, limit=1)
+        pages = self.board.standings.pages(choice.task or "", choice.gpus, limit=1)
+        again = ""
+        for page in pages if choice.mode is Mode.RANKED else ():
+            if (own := page.own) and own.submitter == self.board.user and self._is_code_of(request.source, own.run):
+                has = f"This code has a score on {page.gpu}: {score_text(own.score_s)}."
+                again = again or f"{has} Another run makes it the median of {own.runs + 1}."
+        return previews, left, pages, again
+
+    def _is_code_of(self, source: Source, run: int) -> bool:
+        """Return whether a run has this code, comments and blanks aside."""
+        language = language_of(source.file_name) or Language.PY
+        return len({tokens_sha256(code, language) for code in (source.data, self.board.submissions.code(run)[1])}) == 1
 
     def _facts(self, preview: Preview, board: Page) -> Sequence[tuple[str, str]]:
         """Return the limits of a job and the times to beat, by name."""
@@ -574,19 +609,23 @@ class SubmitScreen(BoardScreen):
     def _ask_allowed(self) -> None:
         task = self._choice.task
         self._none_allowed = None
-        if task is not None:
+        # A header can name a task that the board lacks.
+        if task is not None and task in self._tasks:
             question = partial(self._allowed_gpus, task)
             self.ask("allowed", question, partial(self._show_allowed, task))
+        else:
+            self._check()
 
     def _check(self) -> None:
         """Check a complete form through the board."""
         choice = self._choice
-        self._ready, self._is_refused = "", False
+        self._ready = self._again = ""
+        self._is_refused = False
         self.forget_failure("send")
         if choice != self._blamed:
             self.options_input.refusal = None
             self._show_options()
-        if choice.missing or self.options_input.fault:
+        if choice.missing or self._file_fault or self.options_input.fault:
             self.withdraw("draft")
             self.call_later(self._empty_preview)
         else:
@@ -639,14 +678,16 @@ class SubmitScreen(BoardScreen):
         self._placed = None
 
     def _show_file_note(self) -> None:
-        """Show the fault of the file, or else the choices in its header; without one, offer a file to edit."""
+        """Show the fault of the file, its score, or the choices in its header; without one, offer a file to edit."""
         header = self._header
         if self._file_fault:
             words = toned(self._file_fault[1].strip(), Tone.BAD, 300)
         elif self._choice.file is None:
-            words = toned(self._file_offer, Tone.MUTED)
-        elif header is None:
-            words = toned("")
+            first, more = ", ".join(self._files_here[:_FILES_SHOWN]), " …" * (len(self._files_here) > _FILES_SHOWN)
+            here = f"↓ chooses a file: {first}{more}" if first and self.path_input.named is None else ""
+            words = toned(f"{self._file_offer} {here}".strip(), Tone.MUTED)
+        elif header is None or self._again:
+            words = toned(self._again, Tone.WAITING, 300)
         elif header.leaderboard is None and not header.gpus:
             words = toned("No header: choose task and GPUs here.", Tone.MUTED)
         else:
@@ -665,7 +706,7 @@ class SubmitScreen(BoardScreen):
     def _show_code(self) -> None:
         """Show the file below the form of a wide, high screen, with its changes since the last run, or the starter."""
         file, task, start = self._choice.file, self._choice.task, self._to_start
-        has_text = start is not None or (file is not None and not self._file_fault)
+        has_text = start is not None or (file is not None and not self.has_failed("header"))
         has_room = self.has_class("-wide", "-high")
         self.set_class(has_text and has_room, "-code")
         is_read = start is not None or self._header is not None
@@ -737,13 +778,20 @@ class SubmitScreen(BoardScreen):
     @property
     def _file_fault(self) -> tuple[str, str] | None:
         """Return the fault of the file, and the same as a sentence with a hint; None without one."""
-        error, file = self.failure_of("header"), self._choice.file
+        error, file = self.failure_of("header") or self._header_fault, self._choice.file
         if error is None or file is None or self.is_open("header"):
             return None
         # The path is in the field.
         words = error.message.removeprefix(f"{shown_path(file)}: ")
-        sentence = error.message if words == error.message else words[:1].upper() + words[1:]
-        return words, f"{sentence} {self._file_offer or error.hint}"
+        return words, f"{words[:1].upper()}{words[1:]} {self._file_offer or error.hint}"
+
+    @property
+    def _header_fault(self) -> BoardError | None:
+        """Return the error of a header that names a task which the board lacks."""
+        name = self._asked.leaderboard
+        if name is None or not self._tasks or name in self._tasks:
+            return None
+        return InputError(f'unknown task "{name}".{suggestion(name, self._tasks)}', hint="F4 edits the header.")
 
     @property
     def _fault(self) -> tuple[Widget, str] | None:

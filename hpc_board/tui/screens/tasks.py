@@ -366,10 +366,10 @@ class TasksScreen(BoardScreen):
             self.query_one("#facts", Static).update("")
 
     def _show_tasks(self, answer: tuple[Catalog, Mapping[str, InputError]]) -> None:
-        before, selected, had_deadlines = self._catalog, self._selected, self._has_deadlines
+        before, selected, names = self._catalog, self._selected, [column.key for column in self._columns]
         catalog, self._none_allowed = answer
         self._catalog = catalog
-        if self._has_deadlines is not had_deadlines:
+        if [column.key for column in self._columns] != names:
             self.pane.set_columns(self._columns)
         if catalog.faults:
             self.fail("faults", catalog.faults[0])
@@ -455,7 +455,8 @@ class TasksScreen(BoardScreen):
         ranks = self._known_places.get(task)
         width, height = self.board_panel.size
         if ranks is None or not (boards := _by_users(ranks.boards)):
-            self.board_panel.update(toned("" if ranks is None else "No results yet: s submits a file.", Tone.MUTED))
+            words = "" if ranks is None else "No results yet: e writes a starter and edits it, s submits a file."
+            self.board_panel.update(toned(words, Tone.MUTED))
             return
         options = self.app.console_options.update_width(width)
         shown: list[Block] = []
@@ -477,10 +478,6 @@ class TasksScreen(BoardScreen):
     @property
     def _tasks(self) -> tuple[Task, ...]:
         return () if self._catalog is None else self._catalog.tasks
-
-    @property
-    def _has_deadlines(self) -> bool:
-        return any(task.deadline for task in self._tasks)
 
     @property
     def _selected_key(self) -> str:
@@ -518,9 +515,9 @@ class TasksScreen(BoardScreen):
 
     @property
     def _columns(self) -> tuple[Column, ...]:
+        """Return the columns, without those in which all tasks are the same."""
         gpus, best, rank = self._gpus_of, self._own_best, self._own_rank
-        deadline = (Column("left", "Deadline", 9, self._left, attrgetter("deadline"), right=True),)
-        return (
+        columns = (
             Column(
                 "task", "Task", 10, self._named, lambda task: (not self._starts(task), task.name), grows=True, most=24
             ),
@@ -537,8 +534,13 @@ class TasksScreen(BoardScreen):
                 rank,
                 right=True,
             ),
-            *(deadline if self._has_deadlines else ()),
+            Column("left", "Deadline", 9, self._left, attrgetter("deadline"), right=True),
         )
+        told = {
+            "gpus": not self._tasks or any(map(gpus, self._tasks)),
+            "left": any(task.deadline for task in self._tasks),
+        }
+        return tuple(column for column in columns if told.get(column.key, True))
 
     def _named(self, task: Task) -> Text:
         return toned(task.name).append(_START if self._starts(task) else "", Tone.GOOD.value)

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
@@ -68,7 +69,12 @@ class CompletedInput(Input):
 
 
 class PathInput(CompletedInput):
-    """A field for the path of a submission."""
+    """A field for the path of a submission; the arrows go through the files of the folder."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "next_file(1)", show=False),
+        Binding("up", "next_file(-1)", show=False),
+    ]
 
     def __init__(self, *, value: str, id: str) -> None:
         super().__init__(completion, value=value, id=id)
@@ -107,6 +113,13 @@ class PathInput(CompletedInput):
         # A second "/" typed after a folder is a typing error, not an absolute path.
         return at_end and self.value.endswith("/") and (pasted or text == "~")
 
+    async def action_next_file(self, step: int) -> None:
+        head, slash, begun = self.value.rpartition("/")
+        names = await asyncio.to_thread(files_in, head + slash)
+        beyond = [name for name in names if (name > begun if step > 0 else name < begun)] or names
+        if beyond:
+            self.offer(head + slash + beyond[0 if step > 0 else -1])
+
     @property
     def named(self) -> Path | None:
         """Return the path in the field with "~" expanded; None without one."""
@@ -141,26 +154,28 @@ def _unquoted(text: str) -> str:
 def completion(value: str) -> str | None:
     """Return the first folder or submission file that begins with `value`, if any."""
     head, slash, begun = value.rpartition("/")
-    if not begun:
-        return None
-    try:
-        names = _fitting(expanded(head + slash or "."), begun)
-    except (OSError, ValueError):
-        return None
-    return head + slash + names[0] if names else None
+    names = _entries(head + slash, begun)
+    return head + slash + names[0] if begun and names else None
 
 
-def _fitting(folder: Path, begun: str) -> list[str]:
+def files_in(folder: str) -> list[str]:
+    """Return the names of the files in a folder, "" for the present one, that can be submitted."""
+    return [name for name in _entries(folder) if not name.endswith("/")]
+
+
+def _entries(folder: str, begun: str = "") -> list[str]:
+    """Return the names of folders, with a slash, and submission files that begin with `begun`; none after an error."""
     names = []
-    for index, entry in enumerate(folder.iterdir()):
-        if index >= _ENTRIES_MAX:
-            break
-        if not entry.name.startswith(begun) or not entry.name.isprintable():
-            continue
-        if entry.is_dir():
-            names.append(entry.name + "/")
-        elif entry.suffix in EXTENSIONS:
-            names.append(entry.name)
+    try:
+        for entry in islice(expanded(folder or ".").iterdir(), _ENTRIES_MAX):
+            if not entry.name.startswith(begun) or not entry.name.isprintable():
+                continue
+            if entry.is_dir():
+                names.append(entry.name + "/")
+            elif entry.suffix in EXTENSIONS:
+                names.append(entry.name)
+    except (OSError, ValueError):
+        return []
     return sorted(names)
 
 
