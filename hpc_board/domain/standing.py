@@ -286,13 +286,22 @@ def ranks(scores: Sequence[float]) -> list[int]:
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The rank of a user on one leaderboard, and the score in seconds of their best passing ranked run."""
+    """The rank of a user among the `users` of a leaderboard, and the score in seconds of their best run there."""
 
     task: str
     task_version: str
     gpu: str
     rank: int
+    users: int
     score_s: float
+
+
+def by_rank(own: Place | Standing | None, users: int) -> tuple[float, ...]:
+    """Return the key that sorts leaderboards by the rank of a user: the best is first.
+
+    Behind are those with no other user, then those without the user, the empty ones last.
+    """
+    return (users < 2, own.rank, own.score_s) if own else (2, not users)
 
 
 def with_marks(

@@ -131,7 +131,7 @@ def placing(db: Database, run: Run) -> Placing | None:
     former = f"SELECT former_rank, former_s, {FORMER_RUN} AS former_run FROM feed WHERE run = ?"  # noqa: S608
     return Placing(
         rank=rank_of(db, board, best["score_s"]) if is_best else None,
-        users=db.count("bests", ON_BOARD, board._asdict()),
+        users=users_of(db, board),
         team="" if best["user"] == run.user else best["user"],
         best_s=best["score_s"],
         best_run=best["run"],
@@ -174,6 +174,11 @@ def best_of(db: Database, board: BoardKey, user: str) -> Row | None:
 def rank_of(db: Database, board: BoardKey, score_s: float) -> int:
     """Return the rank of a score on the board: one more than the number of faster users."""
     return 1 + db.count("bests", f"{ON_BOARD} AND score_s < :score_s", {**board._asdict(), "score_s": score_s})
+
+
+def users_of(db: Database, board: BoardKey) -> int:
+    """Return the number of users and teams on the board."""
+    return db.count("bests", ON_BOARD, board._asdict())
 
 
 # Questions of the feed before and after a run enters

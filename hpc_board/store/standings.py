@@ -389,9 +389,11 @@ class StandingsGateway:
     def places(self, user: str) -> tuple[Place, ...]:
         """Return the places of a user on every board, for all versions of its task."""
         with self._file.reading() as db:
-            rows = db.rows("bests", _OF_RANKED, {"user": user})
-            bests = [(ranking.board_of(row), row["score_s"]) for row in rows]
-            return tuple(Place(*board, ranking.rank_of(db, board, score_s), score_s) for board, score_s in bests)
+            bests = [(ranking.board_of(row), row["score_s"]) for row in db.rows("bests", _OF_RANKED, {"user": user})]
+            return tuple(
+                Place(*board, ranking.rank_of(db, board, score_s), ranking.users_of(db, board), score_s)
+                for board, score_s in bests
+            )
 
     def of_user(self, user: str, tasks: Collection[Task]) -> tuple[UserRank, ...]:
         """Return the rows of a user on the leaderboards of these tasks, by task and GPU."""

@@ -727,8 +727,8 @@ class FakeBoard(Board):
     def places(self) -> tuple[Place, ...]:
         self._enter("places")
         version = next((task.version for task in self.known_tasks if task.name == "vectoradd"), "")
-        own = [(gpu, row) for gpu, rows in self.boards.items() for row in rows if row.user == self.user]
-        return tuple(Place("vectoradd", version, gpu, row.rank, row.score_s) for gpu, row in own)
+        own = [(gpu, len(rows), row) for gpu, rows in self.boards.items() for row in rows if row.user == self.user]
+        return tuple(Place("vectoradd", version, gpu, row.rank, users, row.score_s) for gpu, users, row in own)
 
     def of_user(self, user: str, by: By = By.ACCOUNT) -> UserPage:
         self._enter("of_user")

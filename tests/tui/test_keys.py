@@ -195,7 +195,7 @@ async def test_a_dimmed_key_tells_why_it_has_no_effect() -> None:
         await settled(pilot)
         ways = {
             ("W",): "This task has no starter.",
-            ("b", "u"): "This board has no rows yet.",
+            ("b", "a"): "This board has no rows yet.",
             ("enter", "o"): "Esc leads to the list, which has an order.",
             (
                 "r",

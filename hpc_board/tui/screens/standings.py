@@ -13,10 +13,10 @@ from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Mark, MarkKind, Rows, Standing
-from hpc_board.tui import targets
+from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing, by_rank
+from hpc_board.tui import paging, targets
 from hpc_board.tui.messages import Open
-from hpc_board.tui.paging import Page, Part, Span
+from hpc_board.tui.paging import Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
@@ -37,6 +37,7 @@ class StandingsScreen(RunScreen):
     NAME: ClassVar[str] = "Board"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("submit", "Submit a file for this task"),
+        binding("edit", show=False),
         Binding("left,h", "turn(-1)", "Previous GPU", key_display="←", show=False, tooltip="Show the previous GPU"),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU"),
         binding("mine"),
@@ -113,22 +114,16 @@ class StandingsScreen(RunScreen):
                 self._seek(target.gpu, target.user)
 
     def _find_gpus(self) -> tuple[tuple[str, ...], str]:
-        """Return the GPUs of the boards, and the one to show: the target's, or else that of the user's best rank."""
+        """Return the GPUs of the boards, and the one to show: the target's, or else the best one."""
         gpus = tuple(gpu.name for gpu in self.board.gpus.allowed(self.board.tasks.get(self._task_name)))
-        if self._gpu in gpus or len(gpus) < 2:
-            return gpus, self._gpu if self._gpu in gpus else "".join(gpus)
-        return gpus, self._best(gpus)[0]
+        if self._gpu in gpus or not gpus:
+            return gpus, self._gpu or ""
+        return gpus, self._best(gpus).gpu
 
-    def _best(self, gpus: Sequence[str]) -> tuple[str, Standing | None]:
-        """Return the GPU of the user's best rank, with the row, or else the first GPU with results, or the first.
-
-        The only user of a board has no rank to be proud of.
-        """
+    def _best(self, gpus: Sequence[str]) -> Page:
+        """Return the page of the GPU with the user's best rank, or else of the first with results, or of the first."""
         pages = self.board.standings.pages(self._task_name, gpus, limit=1)
-        own = [(page.total < 2, row.rank, row.score_s, page.gpu, row) for page in pages if (row := page.own)]
-        if own:
-            return min(own)[3:]
-        return next((page.gpu for page in pages if page.rows), gpus[0]), None
+        return min(pages, key=lambda page: by_rank(page.own, page.total))
 
     def _seek(self, gpu: str, user: str) -> None:
         """Select the row of a user or of their team among the users of this GPU's board, if there is one."""
@@ -150,9 +145,7 @@ class StandingsScreen(RunScreen):
     def reason_against(self, action: str) -> str:
         reason = super().reason_against(action)
         if self._has_no_rows:
-            # From a board without rows, the user's row on another GPU is in reach.
-            is_only = action == "mine" and len(self._gpus) < 2
-            needs_rows = reason or is_only or (action == "scope" and not self._own)
+            needs_rows = reason or (action == "scope" and not self._own)
             return "This board has no rows yet." if needs_rows else ""
         return "This row is not a user's run." if reason == NOTHING_SELECTED and self._selected else reason
 
@@ -179,14 +172,13 @@ class StandingsScreen(RunScreen):
             self._go_to(pane, Span() if self._own else pane.span_around(own.rank - 1), str(own.run))
         self._ask(patient=False)
 
-    def _turn_to_own(self, here: str, best: tuple[str, Standing | None]) -> None:
+    def _turn_to_own(self, here: str, best: Page) -> None:
         """Go to the user's best row on another GPU, as there is none `here`."""
-        gpu, row = best
-        if row is None:
+        if best.own is None:
             self.notify(f"You have no passing ranked run for {self._task_name}. Press s to submit a file.")
         else:
-            self.notify(f"You have no result on {here}. This is your rank on {gpu}: {row.rank}.")
-            self.turn_to(targets.Standings(self._task_name, gpu, self.board.user))
+            self.notify(f"You have no result on {here}. This is your rank on {best.gpu}: {best.own.rank}.")
+            self.turn_to(targets.Standings(self._task_name, best.gpu, self.board.user))
 
     def action_submit(self) -> None:
         self.submit_latest_of(self._task_name, self._gpu)
@@ -337,7 +329,7 @@ class StandingsScreen(RunScreen):
             if is_in_sight or (pane.words and not patient):
                 self.read(pane, patient=patient)
 
-    def _pages(self, gpu: str, words: str) -> Page[Standing]:
+    def _pages(self, gpu: str, words: str) -> paging.Page[Standing]:
         board, task, own = self.board, self._task_name, self._own
         rows = Rows.OWN if own else Rows.USERS
         has_plot = self.size.height >= _PLOT_FROM

@@ -23,7 +23,7 @@ from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.gpus import allowed_gpus, none_allowed
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Page, Place, Record
+from hpc_board.domain.standing import Page, Place, Record, by_rank
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_file, is_folder, write_file
 from hpc_board.model.task import Task, Template
@@ -386,7 +386,7 @@ class TasksScreen(BoardScreen):
 
     def _show_own(self, places: Sequence[Place]) -> None:
         best: dict[tuple[str, str], Place] = {}
-        for place in sorted(places, key=lambda place: (place.rank, place.score_s)):
+        for place in sorted(places, key=lambda place: by_rank(place, place.users)):
             best.setdefault((place.task, place.task_version), place)
         if best != self._own:
             is_first, self._own = self._own is None and not self._returns, best

@@ -37,7 +37,7 @@ _COLUMNS = (
     Column("submitted", "Submitted", 16),
     Column("score", "Score", 8, right=True),
     Column("best", "", 1),
-    Column("change", "Vs fastest", 10, right=True, most=40),
+    Column("change", "Vs fastest", 10, right=True, most=48),
     Column("run", "Run", 6, right=True),
     Column("file", "File", 8, grows=True),
 )
@@ -53,7 +53,7 @@ class _Listed(msgspec.Struct, frozen=True):
 class TrendScreen(RunScreen):
     """A user's ranked runs on one board, as a plot and a list."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [binding("filter")]
+    BINDINGS: ClassVar[list[BindingType]] = [binding("filter", show=False), binding("edit", show=False)]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"trend", "cancel"})
     LOADED: ClassVar[tuple[str, ...]] = ("trend",)
     HELP: ClassVar[str] = (
