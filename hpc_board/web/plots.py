@@ -20,7 +20,9 @@ _Bar = tuple[float, float, float, float, str, str]
 def svg(plot: Plot, width: int = 400, height: int = 170, *, is_alone: bool = False) -> str:
     """Return a plot as SVG of this size; one that `is_alone` brings its title and its style, light and dark."""
     named = [each for each in reversed(plot.series) if each.name]
-    top = _TOP + _LINE * (int(is_alone) + int(len(named) > 1))
+    head = _TOP + _LINE * int(is_alone)
+    legend = [*_legend(named, head + 8, width)] if len(named) > 1 else []
+    top = legend[-1][1] + _LINE - 8 if legend else head
     bottom = height - _BOTTOM - (_LINE if plot.across.title else 0)
     frame = _Frame(plot, width, top, bottom)
     return template("plot.svg").render(
@@ -34,7 +36,7 @@ def svg(plot: Plot, width: int = 400, height: int = 170, *, is_alone: bool = Fal
         words=plot.words,
         title=plot.title,
         style=asset("plot.css") if is_alone else "",
-        legend=[*_legend(named, top - _LINE + 8)] if len(named) > 1 else [],
+        legend=legend,
         rows=[(frame.y(value), text) for value, text in plot.up.ticks],
         scale=LOG_SCALE if plot.up.is_log else "",
         columns=[*_texts(plot.across, width)],
@@ -101,12 +103,15 @@ def _class(series: Series) -> str:
     return f"{series.kind} {series.tone}{dotted}{filled}"
 
 
-def _legend(named: Iterable[Series], y: int) -> Iterator[tuple[float, int, str, bool, str]]:
-    """Yield the place, the class, whether it is a line, and the text of each name, from the left."""
+def _legend(named: Iterable[Series], y: int, width: int) -> Iterator[tuple[float, int, str, bool, str]]:
+    """Yield the place, the class, whether it is a line, and the text of each name, in lines from the left."""
     x = float(_LEFT)
     for each in named:
+        wide = 18 + _LETTER * len(each.name)
+        if x + wide > width:
+            x, y = _LEFT, y + _LINE
         yield x, y, _class(each), each.kind in (Kind.LINE, Kind.STEPS, Kind.INTERVALS), each.name
-        x += 18 + _LETTER * len(each.name) + 16
+        x += wide + 16
 
 
 def _texts(across: Axis, width: int) -> Iterator[tuple[float, str, str]]:

@@ -239,6 +239,12 @@ def test_a_filled_point_is_a_full_circle_in_text_and_as_svg() -> None:
     assert [' filled"' in svg(plot_of(each)) for each in drawn] == [False, True]
 
 
+def test_the_legend_of_a_plot_as_svg_stays_within_its_width() -> None:
+    series = [Series(Kind.LINE, ((0.0, 0.5),), name=name * 12) for name in "abcd"]
+    legend = re.findall(r'<text x="([\d.]+)" y="(\d+)">(\w+)</text>', svg(plot_of(*series), width=300))
+    assert [(float(x), int(y)) for x, y, _ in legend] == [(94, 20), (206, 20), (94, 40), (206, 40)]
+
+
 @pytest.mark.parametrize(
     ("hours", "ends"), [(3, "2026-05-01 12:00 15:00"), (30, "2026-05-01 2026-05-02")], ids=["one day", "two days"]
 )
