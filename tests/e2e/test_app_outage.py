@@ -32,7 +32,8 @@ CAPTURES = os.environ.get("HPC_BOARD_CAPTURES", "")
 SILENT = "for the scheduler"
 """The end of what the title says while the controller hangs: "waiting 3 s for the scheduler"."""
 
-DOWN = ("The scheduler failed", "squeue failed: ", "Slurm on cluster lab may be busy or down", "the last known state, ")
+DOWN = ("The scheduler failed, state ", " old, more on Cluster: squeue failed: ")
+MORE = ("The scheduler failed", "squeue failed: ", "Slurm on cluster lab may be busy or down", "the last known state, ")
 """The error, what failed, the hint and the age, as they stand in the box."""
 
 
@@ -151,7 +152,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.press("Escape")
     terminal.until("Runs / your runs", "1 double", "running")
 
-    # It dies: one box says so, on every screen.
+    # It dies: one line says so on every screen, and Cluster has the whole error.
     site.kill_controller()
     shown = terminal.until("Runs / your runs", "1 double", "running", *DOWN, name="dead")
     assert shown.count("The scheduler failed") == 1
@@ -163,8 +164,11 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.press("Escape")
     terminal.until("Run 1", *DOWN)
     terminal.press("Escape")
-    # The app pauses its questions after a silence, and the box stays.
+    # The app pauses its questions after a silence, and the line stays.
     terminal.until("Runs / your runs", "1 double", "running", *DOWN, pattern=NOT_ASKED, name="still-dead")
+    terminal.press("p")
+    terminal.until("Cluster", *MORE, name="cluster-dead")
+    terminal.press("Escape")
 
     # It comes back.
     site.start_controller()
