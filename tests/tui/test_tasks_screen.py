@@ -541,5 +541,5 @@ async def test_a_list_of_tasks_has_columns_for_deadlines_and_gpus_once_a_task_ha
         assert "Lang  Your best  Rank\n" in text_of(pilot.app)
         board.known_tasks = (task("identity"), task("grayscale", hours=7, gpus=("H100",)))
         await press(pilot, "f5")
-        assert "Lang  GPUs  Your best  Rank   Deadline" in text_of(pilot.app)
+        assert "Lang  GPUs  Your best  Rank  Deadline" in text_of(pilot.app)
         assert rows(text_of(pilot.app)) == ["grayscale", "identity"]

@@ -292,7 +292,9 @@ class Grid(DataTable[_Line]):
         rows = [row for row in self._shown if id(row) not in seen]
         for column in self._all_columns:
             if column.most or column.grows:
-                longest = max((row.cells[column.key].cell_len for row in rows), default=0)
+                # Rows lack the cells of a new column until they are shown anew.
+                cells = [row.cells[column.key] for row in rows if column.key in row.cells]
+                longest = max((cell.cell_len for cell in cells), default=0)
                 self._longest[column.key] = max(self._longest.get(column.key, 0), longest)
 
     def _head(self, column: Column, width: int) -> Text:
