@@ -50,7 +50,7 @@ _PAUSE = timedelta(seconds=5)
 
 _START = " · start here"
 
-_LIST_SHARES = (0.4, 0.62)
+_LIST_SHARES = (0.4, 0.65)
 """The least and the greatest share of a wide screen for the list."""
 
 _EDGES = 2
