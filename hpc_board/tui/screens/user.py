@@ -47,8 +47,11 @@ _RANKS: tuple[Column, ...] = (
     Column("run", "Run", 6, value=lambda rank: rank.row.run, right=True, from_width=78, falls=True),
     Column("age", "Age", 6, value=lambda rank: rank.row.submitted_at, right=True, falls=True),
 )
-_AROUND_LINES_MIN = 8
+_AROUND_LINES_MIN = 10
 _AROUND_ROWS_MAX = 11
+_BESIDE_ROWS = 5
+"""The lines of that board beside its rows: its head, the gap before an own row, that row, a mark, an error's line."""
+
 _BESIDE_AROUND = 5
 """The lines of the screen beside its lists and that board: title, summary, keys, and the edges of its panel."""
 
@@ -192,7 +195,8 @@ class UserScreen(RunScreen):
         self.around.display = rank is not None and lines >= _AROUND_LINES_MIN
         self.runs.set_height(_RANKS_LINES_MIN if self.around.display else None)
         if rank is not None and self.around.display:
-            self.ask("around", partial(self._read_around, rank, min(lines - 4, _AROUND_ROWS_MAX)), self._draw)
+            rows = min(lines - _BESIDE_ROWS, _AROUND_ROWS_MAX)
+            self.ask("around", partial(self._read_around, rank, rows), self._draw)
 
     def _read_around(self, rank: UserRank, rows: int) -> tuple[UserRank, Page, History]:
         first = max(0, min(rank.row.rank - 1 - rows // 2, rank.users - rows))
