@@ -364,7 +364,7 @@ def timeout_option(text: str) -> Decorator:
 def limit_option(rows: str, default: int, name: str = "--limit") -> Decorator:
     """Return the option for the maximum number of rows of a list, which `output.row_limit` reads."""
     text = f"Number of {rows}, or `all`; default: {default}, with --json all."
-    return click.option(name, metavar="N", type=_RowCount(ROWS_MAX), help=text)
+    return click.option("-n", name, metavar="N", type=_RowCount(ROWS_MAX), help=text)
 
 
 def entrant_option(text: str, **options: Any) -> Decorator:

@@ -98,7 +98,7 @@ class _Filter(TypedDict):
     help="Only in this state, or with this verdict: queued, pass, crash.",
     shell_complete=outcome_names,
 )
-@click.option("-n", "--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
+@click.option("--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
 @click.option("--key", metavar="NAME", default="", help="Only of the submissions with this key.")
 @entrant_option("Only of this entrant.")
 @tags_option("Only of submissions with this tag; may be repeated.")

@@ -127,7 +127,7 @@ _PIPED_NAME = "submission.py"
     metavar="NAME",
     help="In mode sanitize: memcheck, racecheck, initcheck, synccheck, on CPUs asan; comma-separated; default: all.",
 )
-@click.option("-n", "--note", default="", help="Note, stored with the submission.")
+@click.option("--note", default="", help="Note, stored with the submission.")
 @entrant_option(
     "Entrant of your account, such as an agent; default: from $HPC_BOARD_AS, else the header.", envvar=ENTRANT_VARIABLE
 )

@@ -102,7 +102,7 @@ def test_runs_are_sorted_by_a_column_and_in_reverse(board: Recorded) -> None:
     assert numbers() == numbers("--sort", "RUN") == [3, 2, 1]
     assert numbers("--reverse") == [1, 2, 3]
     assert numbers("--sort", "state") == [2, 1, 3]
-    assert numbers("--sort", "state", "--reverse", "--limit", "2") == [3, 1]
+    assert numbers("--sort", "state", "--reverse", "-n", "2") == [3, 1]
 
 
 def add_on_two_gpus(board: Recorded, user: str) -> None:
