@@ -30,10 +30,14 @@ class Heading(msgspec.Struct, frozen=True):
 
 
 class Paragraph(msgspec.Struct, frozen=True):
-    """One or more sentences, wrapped by the front end; newlines stay."""
+    """One or more sentences, wrapped by the front end; newlines stay.
+
+    The first `toned` characters have the tone, by default all.
+    """
 
     text: str
     tone: Tone = Tone.PLAIN
+    toned: int | None = None
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -47,8 +47,8 @@ def _printable(block: Block) -> Block:
     match block:
         case Heading(text):
             return Heading(_line(text))
-        case Paragraph(text, tone):
-            return Paragraph(_text(text), tone)
+        case Paragraph(text):
+            return replace(block, text=_text(text))
         case Table(_, rows, empty, _, title, note):
             cells = tuple(tuple(map(_line, row)) for row in rows)
             return replace(block, rows=cells, empty=_line(empty), title=_line(title), note=_text(note))
@@ -72,8 +72,9 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
     match block:
         case Heading(text):
             yield paint(text, Tone.STRONG)
-        case Paragraph(text, tone):
-            yield from (paint(line, tone) if line else "" for line in _wrapped(text, width))
+        case Paragraph():
+            for toned, rest in paragraph_lines(block, width):
+                yield (paint(toned, block.tone) if toned else "") + rest
         case Table():
             yield from _table_lines(block, width, paint)
         case Facts(rows):
@@ -116,6 +117,14 @@ def _beside(used: int, width: int | None) -> int | None:
     """Return the columns for a value beside a name; None, which wraps nothing, if they are too few."""
     left = None if width is None else width - used - len(_GAP)
     return None if left is None or left < _WRAPPED_MIN else left
+
+
+def paragraph_lines(paragraph: Paragraph, width: int | None, *, break_words: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a paragraph, each as the part that has its tone and the rest."""
+    left = len(paragraph.text) if paragraph.toned is None else paragraph.toned
+    for line in _wrapped(paragraph.text, width, break_words=break_words):
+        yield line[:left], line[left:]
+        left = max(0, left - len(line) - 1)
 
 
 def _wrapped(text: str, width: int | None, *, break_words: bool = False) -> list[str]:

@@ -185,7 +185,7 @@ def run_outcome(
 
 def outcome_line(run: Run, result: Result | None, placing: Placing | None = None, *, reader: str = "") -> Paragraph:
     """Return the outcome of a run that has ended with its number, on one line."""
-    return Paragraph(f"Run {run.id}: {_outcome_text(run, result, placing, reader)}", run_tone(run))
+    return _outcome(run, result, placing, reader, f"Run {run.id}: ")
 
 
 def _title(run: Run) -> Heading:
@@ -271,7 +271,7 @@ def _result_blocks(
     *,
     tables: bool,
 ) -> Iterator[Block]:
-    yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
+    yield _outcome(run, result, placing, reader)
     yield from _of_tolerance_blocks(result)
     if used := means_text(result.means):
         yield Paragraph(f"{one_line(used)}.")
@@ -442,6 +442,15 @@ def _cases_title(title: str, cases: Sequence[Case | BegunCase]) -> str:
     """Return the title of a table of cases, with the names of its numbers."""
     names = short_specs(case.spec for case in cases).names
     return f"{title} (case: {names})" if names else title
+
+
+def _outcome(
+    run: Run, result: Result | None, placing: Placing | None = None, reader: str = "", before: str = ""
+) -> Paragraph:
+    text = f"{before}{_outcome_text(run, result, placing, reader)}"
+    # That a run passed is good; its time, which follows, may be slower than its user's best.
+    toned = text.find(". ") + 1 if run.verdict is Verdict.PASS else 0
+    return Paragraph(text, run_tone(run), toned or None)
 
 
 def _outcome_text(run: Run, result: Result | None, placing: Placing | None = None, reader: str = "") -> str:
@@ -615,7 +624,7 @@ def _peak_text(cases: Sequence[Case], peak: Peak | None) -> str:
 
 
 def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None, reader: str) -> Iterator[Block]:
-    yield Paragraph(_outcome_text(run, None, reader=reader), run_tone(run))
+    yield _outcome(run, None, reader=reader)
     if run.state is RunState.FINISHED or (reader and canceller(run) == reader):
         return
     if partial is not None:

@@ -7,6 +7,7 @@ from textual.app import App, ComposeResult
 
 from hpc_board.errors import SchedulerError
 from hpc_board.report.blocks import Column, Facts, Paragraph, Table
+from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.tui import themes
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import Tone, coded
@@ -57,6 +58,21 @@ def test_code_in_a_text_has_a_style_in_place_of_backticks(words: str, shown: str
     assert text.plain == shown
     assert [text.plain[span.start : span.end] for span in text.spans] == code
     assert text.style == Tone.MUTED.value
+
+
+async def test_a_sentence_breaks_at_no_unit_and_keeps_the_tone_of_its_first_words() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 30)) as pilot:
+        await settled(pilot)
+        await pilot.app.screen.mount(Blocks(id="sentence"))
+        shown = pilot.app.screen.query_one("#sentence", Blocks)
+        shown.styles.width, shown.styles.height = 38, 6
+        shown.show((Paragraph("Passed: 5 tests. First place: 10.2 µs.", ReportTone.GOOD, 16),))
+        await settled(pilot)
+        strips = [shown.query_one("#blocks").render_line(line) for line in range(2)]
+        assert [strip.text.rstrip() for strip in strips] == ["Passed: 5 tests. First place:", "10.2 µs."]
+        parts = [(part.text, part.style and part.style.color) for part in strips[0]]
+        (_, toned), (_, rest) = [part for part in parts if part[0].strip()]
+        assert toned != rest
 
 
 async def test_a_foreign_text_keeps_its_backticks() -> None:

@@ -18,7 +18,7 @@ from textual.widgets import Static
 from hpc_board.model.text import printable
 from hpc_board.report import blocks
 from hpc_board.report.formatting import count_text, speedup_text, speedup_tone
-from hpc_board.report.plain import bar_lines, fitting
+from hpc_board.report.plain import bar_lines, fitting, paragraph_lines
 from hpc_board.tui.palette import Tone, plain_text
 
 TONES = {
@@ -85,8 +85,10 @@ def _drawn(block: blocks.Block) -> RenderableType:
     match block:
         case blocks.Heading(text):
             return Text(printable(text), f"bold {Tone.ACCENT.value}")
-        case blocks.Paragraph(text, tone):
+        case blocks.Paragraph(text, tone, None):
             return Padding(plain_text(text, TONES[tone]), (0, 0, 1, 0))
+        case blocks.Paragraph():
+            return Padding(_WrappedParagraph(block), (0, 0, 1, 0))
         case blocks.Table() if block.title:
             note = [blocks.Paragraph(block.note, blocks.Tone.QUIET)] if block.note else []
             return drawn((blocks.Heading(block.title), msgspec.structs.replace(block, title=""), *note))
@@ -125,6 +127,17 @@ def speedup_cell(speedup: float | None, tone: Tone = Tone.PLAIN) -> Text:
     """Return the cell of a speedup over the reference, in its own tone below 1; empty if it is unknown."""
     is_slow = speedup_tone(speedup) is blocks.Tone.BAD
     return Text(speedup_text(speedup), (Tone.BAD if is_slow else tone).value)
+
+
+class _WrappedParagraph(msgspec.Struct, frozen=True):
+    """A paragraph wrapped at spaces but before a unit, which Rich does even at hard spaces."""
+
+    paragraph: blocks.Paragraph
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        paragraph = msgspec.structs.replace(self.paragraph, text=printable(self.paragraph.text, 65_536))
+        for toned, rest in paragraph_lines(paragraph, options.max_width, break_words=True):
+            yield Text.assemble((toned, TONES[paragraph.tone].value), rest)
 
 
 class _FittingTable(msgspec.Struct, frozen=True):

@@ -18,10 +18,10 @@ from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report.case_bars import best_times, case_bars
-from hpc_board.report.formatting import speedup_text
+from hpc_board.report.formatting import speedup_text, telling_line
 from hpc_board.report.histograms import calls_in_order, histogram
 from hpc_board.report.run_progress import BegunCase
-from hpc_board.report.run_words import short_specs, verdict_text
+from hpc_board.report.run_words import short_specs, verdict_text, without_verdict
 from hpc_board.report.runs import mismatch_blocks, of_tolerance_text
 from hpc_board.report.times import in_rows, noise_line, scatter_text
 from hpc_board.tui.formatting import packed
@@ -152,13 +152,20 @@ def _timing(case: Case | BegunCase) -> Timing | TimeSoFar | None:
     return case.timing if isinstance(case, Case) else case.timed
 
 
+def _message(case: Case | BegunCase) -> str:
+    """Return the main line of a failed case's message without the verdict, which is beside it."""
+    if isinstance(case, BegunCase) or case.verdict is Verdict.PASS:
+        return ""
+    return without_verdict(telling_line(case.message), case.verdict)
+
+
 def _head(names: str) -> str:
     """Return the head of the cases; the names of several numbers need its room."""
     return names if " x " in names else f"Case: {names}" if names else "Case"
 
 
 def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column, ...]:
-    """Return the columns for these cases, without those of times or of the reference if no case has any.
+    """Return the columns for these cases, without those of times, the reference or messages if no case has any.
 
     The head of the last one has the `names` of the numbers that all cases consist of.
     """
@@ -166,6 +173,7 @@ def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column
     timings = [timing for timing in known if isinstance(timing, Timing)]
     by_rows, has_reference = any(map(in_rows, timings)), any(timing.reference_ns for timing in known)
     scatter = Column("scatter", "Interval", 15, most=18) if by_rows else Column("scatter", "Std error", 10, right=True)
+    head, has_messages = _head(names), any(map(_message, cases))
     times = (
         Column("time", ("Time" if by_rows else "Median") if timings else "So far", 8, right=True),
         Column("reference", "Ref", 8, right=True, from_width=86 if by_rows else 76) if has_reference else None,
@@ -182,7 +190,8 @@ def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column
         Column("phase", "Phase", 5, most=9),
         Column("outcome", "Outcome", 7, most=20),
         *(column for column in times if known and column is not None),
-        Column("case", _head(names), 8, grows=True),
+        Column("case", head, min(20, len(head)), most=40) if has_messages else Column("case", head, 8, grows=True),
+        *[Column("message", "Message", 24, grows=True, from_width=96)] * has_messages,
     )
 
 
@@ -199,6 +208,7 @@ def _cells(each: _Numbered) -> dict[str, Text]:
         "scatter": toned(scatter_text(judged) if judged else "", Tone.MUTED),
         "samples": toned(judged.samples if judged else "", Tone.MUTED),
         "case": toned(each.spec),
+        "message": toned(_message(case), Tone.MUTED),
     }
 
 

@@ -416,6 +416,11 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
             Placing(None, 99, 11.4e-6, 7, first=False, change_spread=1.15),
             "Score on H100: 12.3 µs, within noise (1.08x ± 0.15x) of the user's best, 11.4 µs (run 7)",
         ),
+        (
+            2.68e-3,
+            Placing(None, 99, 986e-6, 2, first=False, change_spread=6.5),
+            "Score on H100: 2.68 ms, too noisy to compare with the user's best, 986 µs (run 2)",
+        ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Best on H100: 12.3 µs, rank 11 of 99"),
         (
             12.34e-6,
@@ -462,7 +467,11 @@ def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: s
 def test_a_pass_has_the_tone_of_its_verdict_however_slow_it_is() -> None:
     result = result_of(Verdict.PASS, timed_case())
     run = replace(finished(result, score_s=12.0e-6), reference=Reference(11.0e-6, 9, 10.9e-6, 11.1e-6))
-    assert outcome_line(run, result, Placing(None, 9, 11.0e-6, 7, first=False)).tone is Tone.GOOD
+    line = outcome_line(run, result, Placing(None, 9, 11.0e-6, 7, first=False))
+    assert line.tone is Tone.GOOD
+    assert line.text[: line.toned] == "Run 12: Passed: 1 benchmark."
+    painted = plain([line], 40, lambda text, tone: f"<{tone}>{text}</>")
+    assert painted.startswith("<good>Run 12: Passed: 1 benchmark.</> Score")
 
 
 def with_work(memory_bytes: float, operations: float) -> Case:
