@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -30,12 +31,6 @@ from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import RunRead, UsualTimes, read_run
-
-_RUN_SHARE_MIN = 0.27
-"""The least share of a huge screen for the run beside the list."""
-
-_EDGES = 2
-"""The cells of a panel's left and right edge."""
 
 _STEPS_MAX = 16
 """The most running runs whose progress is read at a time, as each is a file."""
@@ -107,13 +102,7 @@ class RunsScreen(RunScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
-        self._divide()
         self._read_preview()
-
-    def _divide(self) -> None:
-        """Give the run beside the list of a huge screen the width that the columns do not need."""
-        width = max(round(_RUN_SHARE_MIN * self.size.width), self.size.width - self.pane.grid.full_width - _EDGES)
-        self.pane.query_one(".selected").styles.width = width if self.has_class("-huge") else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("select", "sort") and self.is_mounted and self.pane.is_empty:
@@ -290,9 +279,14 @@ class RunsScreen(RunScreen):
             ("Evidence", run.status.source if run.status.source != why(run) else ""),
             ("Trust", trust(run) if trust(run) != "self-run" else ""),
         ]
+        known = Group(head, facts(lines))
         if self._preview is None or self._preview.run.id != run.id or not self.has_class("-huge"):
-            return Group(head, facts(lines))
-        return Group(head, facts(lines), "", drawn(self._preview.outcome(self.board.user)))
+            return known
+        halves = Table.grid(padding=(0, 2), expand=True)
+        halves.add_column(ratio=2)
+        halves.add_column(ratio=3)
+        halves.add_row(known, drawn(self._preview.outcome(self.board.user)))
+        return Group(halves)
 
     @on(ListPane.Selected)
     def _read_preview(self) -> None:
@@ -300,7 +294,6 @@ class RunsScreen(RunScreen):
         run = self._selected
         if run is None or not self.has_class("-huge"):
             return
-        self._divide()
         if self._preview is None or self._preview.run != run or not run.state.ended:
             question = partial(read_run, self.board, run.id, self._usual_times)
             self.ask("preview", question, self._show_preview, patient=True)
