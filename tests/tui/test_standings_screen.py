@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections import Counter
 
 import pytest
 from textual.app import App
@@ -249,6 +250,21 @@ async def test_wide_terminals_have_boards_beside_each_other() -> None:
         await pilot.resize_terminal(200, 40)
         await settled(pilot)
         assert all(words in text_of(pilot.app) for words in ("bob", "1 user on A100.", "You are 1 of 1 on L4"))
+
+
+@pytest.mark.parametrize(("size", "per_row"), [((80, 50), [1, 1]), ((120, 50), [2, 1]), ((120, 49), [2])])
+async def test_high_terminals_have_two_rows_of_boards(size: tuple[int, int], per_row: list[int]) -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        await pilot.resize_terminal(*size)
+        await settled(pilot)
+        shown = [each for each in pilot.app.screen.query(BoardPane) if each.display]
+        assert list(Counter(each.region.y for each in shown).values()) == per_row
+        assert all(each.page is not None for each in shown)
+        await press(pilot, "right", "right")
+        assert pane(pilot.app.screen).gpu == "L4"
+        assert pane(pilot.app.screen).grid.has_focus
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])

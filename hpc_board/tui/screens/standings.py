@@ -1,5 +1,6 @@
 """The standings of one task on each GPU."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
@@ -8,7 +9,7 @@ from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Container
 from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.board import Board
@@ -27,12 +28,14 @@ from hpc_board.tui.widgets.list_pane import LOADING, ListPane
 
 _BESIDE_FROM = 120
 _PANE_WIDTH = 60
+_TWO_ROWS_FROM = 50
+"""The least lines of a screen that has a second row of boards for the GPUs that the first one has no room for."""
 _PLOT_FROM = 28
 """The least lines of a screen whose boards may have room for a plot."""
 
 
 class StandingsScreen(RunScreen):
-    """A board for each GPU, as many side by side as fit; the user's rows are marked."""
+    """A board for each GPU, as many in sight as fit; the user's rows are marked."""
 
     NAME: ClassVar[str] = "Board"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,7 +74,7 @@ class StandingsScreen(RunScreen):
         """The competition of the board, if it is in one."""
 
     def compose_body(self) -> ComposeResult:
-        with Horizontal(id="boards"):
+        with Container(id="boards"):
             yield Static(LOADING, id="note", markup=False, classes="nothing")
 
     def begin(self) -> None:
@@ -251,9 +254,17 @@ class StandingsScreen(RunScreen):
         return NamedRun(number, self._task_name, gpu, user, submitter)
 
     @property
-    def _beside(self) -> tuple[str, ...]:
-        """Return the GPUs whose boards fit side by side, including the chosen one."""
-        count = self.size.width // _PANE_WIDTH if self.size.width >= _BESIDE_FROM else 1
+    def _rows(self) -> int:
+        return 2 if self.size.height >= _TWO_ROWS_FROM and len(self._gpus) > self._columns else 1
+
+    @property
+    def _columns(self) -> int:
+        return self.size.width // _PANE_WIDTH if self.size.width >= _BESIDE_FROM else 1
+
+    @property
+    def _in_sight(self) -> tuple[str, ...]:
+        """Return the GPUs whose boards fit on the screen, including the chosen one."""
+        count = self._columns * self._rows
         if self._gpu is None or self._gpu not in self._gpus:
             return ()
         first = max(0, min(self._gpus.index(self._gpu), len(self._gpus) - count))
@@ -263,7 +274,9 @@ class StandingsScreen(RunScreen):
         self.show_place(f"Board {self._task_name}", *(["own runs"] if self._own else []))
 
     def _arrange(self) -> None:
-        shown = self._beside
+        shown = self._in_sight
+        # Rows of the same number of boards: four are two by two, also where three fit side by side.
+        self.query_one("#boards").styles.grid_size_columns = max(1, math.ceil(len(shown) / self._rows))
         for pane in self._panes:
             pane.display = pane.gpu in shown
             if pane.gpu not in shown:
@@ -284,7 +297,7 @@ class StandingsScreen(RunScreen):
         for pane in panes:
             pane.display = pane.gpu == self._gpu
             pane.data_bind(BoardScreen.marked)
-        boards = self.query_one("#boards", Horizontal)
+        boards = self.query_one("#boards", Container)
         await boards.mount_all(panes)
         # With the first tab active, the board of the first GPU would take the focus.
         tabs = (Tab(Text(gpu).plain, id=f"gpu-{index}") for index, gpu in enumerate(self._gpus))
@@ -308,12 +321,12 @@ class StandingsScreen(RunScreen):
 
     @on(BoardPane.Shown)
     def _show_below(self) -> None:
-        """Show the texts and plots below the rows: boards side by side have plots of one height."""
+        """Show the texts and plots below the rows: boards in sight have plots of one height."""
         found = tuple(pane.gpu for pane in self._panes if pane.window.items)
-        beside = [pane for pane in self._panes if pane.display and pane.room >= PLOT_LINES_MIN]
-        lines = max((pane.wanted for pane in beside), default=0)
+        in_sight = [pane for pane in self._panes if pane.display and pane.room >= PLOT_LINES_MIN]
+        lines = max((pane.wanted for pane in in_sight), default=0)
         for pane in self._panes:
-            pane.show_below(found, min([lines, pane.room, *(each.room for each in beside)]))
+            pane.show_below(found, min([lines, pane.room, *(each.room for each in in_sight)]))
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:
@@ -324,7 +337,7 @@ class StandingsScreen(RunScreen):
 
     def _ask(self, *, patient: bool) -> None:
         for pane in self._panes:
-            is_in_sight = pane.gpu in self._beside and pane.has_size
+            is_in_sight = pane.gpu in self._in_sight and pane.has_size
             # A filter without a match names the other boards with any.
             if is_in_sight or (pane.words and not patient):
                 self.read(pane, patient=patient)
