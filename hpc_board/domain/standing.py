@@ -10,7 +10,7 @@ from hpc_board.domain.origin import author_text
 from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.roles import GROUP, TEAM_PSEUDONYM
 from hpc_board.domain.score_interval import Interval, full_score_text
-from hpc_board.domain.time_change import FEW_SAMPLES, TOO_NOISY_FROM, WITHIN_NOISE, change_text
+from hpc_board.domain.time_change import FEW_SAMPLES, WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
@@ -274,8 +274,6 @@ def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
         return f"as fast as {whose} best, which was submitted earlier ({origin})"
     change = change_text(placing.best_s, score_s, placing.change_spread)
     joint = "as" if change == "as fast" else "of" if change.startswith(WITHIN_NOISE) else "than"
-    if joint == "of" and (placing.change_spread or 1) ** 2 >= TOO_NOISY_FROM:
-        change, joint = "too noisy to compare", "with"
     return f"{change} {joint} {whose} {best}, {duration_text(placing.best_s * 1e9)} ({origin}){_remark(placing)}"
 
 

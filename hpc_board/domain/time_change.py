@@ -12,9 +12,6 @@ WITHIN_NOISE = "within noise"
 FEW_SAMPLES = "few samples"
 """The words for a change of which the samples are too few to tell its error."""
 
-TOO_NOISY_FROM = 3
-"""The factor between the ends of an interval within noise from which on it says nothing about a run."""
-
 _HALF_TOLD = 0.5
 """The least half of an interval that is told by its ends: "± 0.95x" reads as a confidence."""
 
