@@ -264,7 +264,7 @@ def test_a_terminal_without_colours_gets_none(
             (b"s", b"optional"),
             (b"none.py\x13", b"no such file"),
             (b"\x10", b"Find an action"),
-            (b"quit", b"runs continue"),
+            (b"quit", b"^q in fields"),
         ):
             terminal.type(keys)
             terminal.until(shown)
