@@ -221,8 +221,7 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
 ) -> None:
     class Holding(FakeBoard):
         def code(self, run: int) -> tuple[str, bytes]:
-            assert run == 7
-            return "kernel.py", b"import torch\n"
+            return ("kernel.py", b"import torch\n") if run == 7 else super().code(run)
 
     edited: list[Path] = []
 

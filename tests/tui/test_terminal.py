@@ -283,7 +283,7 @@ def test_the_theme_fits_a_tmux_that_answers_and_one_that_does_not(tmp_path: Path
         tmux("set", "-g", "default-terminal", "tmux-256color")
         tmux("set", "-g", "window-style", style)
         tmux("respawn-window", "-k", "-t", "app", *command)
-        shown_in(tmux, "app", lambda text: "#1" in text)
+        shown_in(tmux, "app", lambda text: "#2" in text)
         tmux("send-keys", "-t", "app", "/", "zz")
         # The message has the words, too, and may be painted before the line of the filter.
         shown_in(tmux, "app", lambda text: "No row" in text and text.splitlines()[-2].split() == ["/", "zz"])
