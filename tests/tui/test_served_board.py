@@ -99,9 +99,9 @@ async def test_a_lost_service_is_a_notice_until_it_is_back(
         await settled(pilot)
         await press(pilot, "r")
     try:
-        await until(pilot, lambda: "Is the service running?" in text_of(app))
+        await until(pilot, lambda: "The service did not answer" in text_of(app))
         place.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
         with serving(place.board.settings, path):
-            await until(pilot, lambda: "Is the service running?" not in text_of(app) and " pass " in text_of(app))
+            await until(pilot, lambda: "The service did not answer" not in text_of(app) and " pass " in text_of(app))
     finally:
         await context.__aexit__(None, None, None)
