@@ -129,7 +129,7 @@ class _ShownByDefault(Group):
 def task() -> None:
     """Show a task, start to work on it, or develop a new one.
 
-    `task TASK` is short for `task show NAME`. A task with the name of a
+    `task TASK` is short for `task show TASK`. A task with the name of a
     command, such as "check", needs the long form.
     """
 

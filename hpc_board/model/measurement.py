@@ -46,7 +46,8 @@ QUARTILE = 0.25
 """Share of rows below the time that counts: other load of a machine makes a row longer, and never shorter."""
 
 _TAIL = 0.1
-_BOUND_SHARE = 0.95
+BOUND_SHARE = 0.95
+"""The part of the shorter of two times that bounds a call in a row, for the error of either."""
 
 
 def lower_quartile(values: Sequence[float]) -> float:
@@ -124,4 +125,4 @@ def least_of_row_ns(worked_ns: float, alone_ns: float) -> float:
     above its time with the former, and a short one with the latter, so the shorter of the two is the bound, less a
     twentieth for the error of either.
     """
-    return _BOUND_SHARE * max(0.0, min(worked_ns, alone_ns))
+    return BOUND_SHARE * max(0.0, min(worked_ns, alone_ns))

@@ -722,7 +722,8 @@ def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None, *, tabl
             tones=tuple(speedup_tone(timed.speedup) for _, timed, _ in rows),
             title=_cases_title("Benchmarks so far", begun),
         )
-        yield from [found] * tables
+        if tables:
+            yield found
         yield from case_bars([(text, timed, best_ns.get(case.index)) for case, timed, text in rows], best)
 
 

@@ -21,7 +21,7 @@ from hpc_board.harness.measure.timing import of_rows
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, secret_seed
 from hpc_board.harness.wire.form import BLOCKS_MAX
-from hpc_board.model.measurement import least_of_row_ns, lower_quartile, quartile_interval
+from hpc_board.model.measurement import BOUND_SHARE, least_of_row_ns, lower_quartile, quartile_interval
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Timing, Verdict
 from hpc_board.model.score import duration_text
@@ -48,7 +48,7 @@ _ONE_BY_ONE = (
     "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
     "of the harness's own: outputs in new memory are timed many at once"
 )
-_TOGETHER = "calls may overlap: {in_row} each back to back; the time is 95 % of {whose}, {bound}"
+_TOGETHER = "calls may overlap: {in_row} each back to back; the time is {share:.0f} % of {whose}, {bound}"
 
 
 @dataclass
@@ -93,7 +93,11 @@ class _Measured:
             return ""
         bound, in_row = map(duration_text, (self.bound_ns(), lower_quartile(list(map(self.call_ns, self.rows)))))
         whose = "the CPU time of a call" if self._worked_ns() < self._alone_ns() else "a single call"
-        return "" if bound == in_row else _TOGETHER.format(bound=bound, whose=whose, in_row=in_row)
+        return (
+            ""
+            if bound == in_row
+            else _TOGETHER.format(bound=bound, whose=whose, in_row=in_row, share=100 * BOUND_SHARE)
+        )
 
     @property
     def is_bounded(self) -> bool:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from textual import events, getters, on
@@ -258,7 +258,7 @@ class RunsScreen(RunScreen):
     def _cells(self, line: Line) -> dict[str, Text]:
         return cells(replace(line, now=self.now(), reader=self.board.user))
 
-    def _details(self, line: Line) -> Group:
+    def _details(self, line: Line) -> RenderableType:
         run, step = line.run, line.step
         word, tone = state(run)
         head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, self.now()), Tone.MUTED))
@@ -286,7 +286,7 @@ class RunsScreen(RunScreen):
         halves.add_column(ratio=2)
         halves.add_column(ratio=3)
         halves.add_row(known, drawn(self._preview.outcome(self.board.user)))
-        return Group(halves)
+        return halves
 
     @on(ListPane.Selected)
     def _read_preview(self) -> None:

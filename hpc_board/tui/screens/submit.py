@@ -121,7 +121,7 @@ class SubmitScreen(BoardScreen):
         self._statuses: dict[str, GpuStatus] | None = None
         self._expected: Mapping[str, datetime] = {}
         self._typing: Timer | None = None
-        self._ready = self._again = ""
+        self._ready = ""
         self._again = ""
         """The effect of the submission on the score that its code has."""
         self._header: Directives | None = None
@@ -521,12 +521,11 @@ class SubmitScreen(BoardScreen):
         previews = submissions.preview([request])
         left = "" if budget is None else left_text(budget, submissions.budget_left(budget, entrant))
         pages = self.board.standings.pages(choice.task or "", choice.gpus, limit=1)
-        again = ""
         for page in pages if choice.mode is Mode.RANKED else ():
             if (own := page.own) and own.submitter == self.board.user and self._is_code_of(request.source, own.run):
                 has = f"This code has a score on {page.gpu}: {score_text(own.score_s)}."
-                again = again or f"{has} Another run makes it the median of {own.runs + 1}."
-        return previews, left, pages, again
+                return previews, left, pages, f"{has} Another run makes it the median of {own.runs + 1}."
+        return previews, left, pages, ""
 
     def _is_code_of(self, source: Source, run: int) -> bool:
         """Return whether a run has this code, comments and blanks aside."""
