@@ -45,7 +45,9 @@ VERBS = {
     "scope": Verb("a", "All", "Switch between your runs and those of all users", where="on Runs, a board or the feed"),
     "code": Verb("v", "Code", "Show the submitted file, if you may read it", where=_A_RUN),
     "trend": Verb("t", "Trend", "Show the user's scores over time", where=_A_RUN),
-    "mark": Verb("m", "Mark", "Mark the run; a second mark compares both", where="on a run with times"),
+    "mark": Verb(
+        "m", "Mark", "Mark the run; a second mark compares both: times and diff", where="on a run that has ended"
+    ),
     "user": Verb("U", "User", "Show the user's ranks and newest runs", where=_A_RUN),
     "watch": Verb("w", "Watch", "Submit the file on every save"),
     "mode": Verb("M", "Mode", "Choose the next mode, on Watch for the next saves", where="on Watch or a form"),

@@ -12,9 +12,9 @@ from textual.theme import BUILTIN_THEMES
 from hpc_board.domain.comparison import CaseDifference, Compared, Comparison, Difference, compared
 from hpc_board.domain.reference import Reference
 from hpc_board.domain.run import RunState
-from hpc_board.errors import InputError, Refused
+from hpc_board.errors import InputError, NoTimes, Refused
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Ranking
+from hpc_board.model.task import Mode, Ranking
 from hpc_board.tui import targets
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen
@@ -22,7 +22,7 @@ from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.themes import DARK, LIGHT, contrast
 from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
-from tests.tui.fake_board import NOW, RUNS, FakeBoard, result, run
+from tests.tui.fake_board import NOW, FakeBoard, result, run
 from tests.unit.recorded import recorded, result_of, timed_case
 from tests.values import replace
 
@@ -275,30 +275,30 @@ async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
         assert getattr(pilot.app, "marked", 0) is None
 
 
-@pytest.mark.parametrize("number", [41, 38, 36])
-async def test_a_run_that_cannot_have_times_offers_no_mark(number: int) -> None:
+async def test_two_runs_without_times_show_the_diff_and_the_reason() -> None:
+    class Untimed(Timed):
+        def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> list[Compared]:
+            del one, gpus
+            raise NoTimes(f"the file of run {other} has no times on H100", hint="Choose another.")
+
+    runs = [run(number, RunState.FINISHED, mode=Mode.TEST, verdict=Verdict.PASS) for number in SOURCES]
+    async with app_on(Untimed(runs=runs)).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "m", "down", "m")
+        text = text_of(pilot.app)
+        assert "The file of run 39 has no times on H100. Choose another." in text
+        assert "--- run-34/kernel34.py" in text
+        await press(pilot, "v")
+        assert "File of run 39" in text_of(pilot.app)
+
+
+async def test_a_run_in_flight_offers_no_mark() -> None:
     async with app_on(Timed()).run_test(size=(120, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "a", *["down"] * (41 - number))
+        await press(pilot, "r", "a")
         assert "mark" not in [key.action for key in footer_keys(pilot.app)]
         await press(pilot, "m")
         assert not signed(text_of(pilot.app))
-
-
-async def test_a_run_that_failed_before_its_benchmarks_is_not_marked_for_the_reason_shown() -> None:
-    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "a", *["down"] * (41 - 33), "m")
-        await until(pilot, lambda: told(pilot.app, "Run 33 has no times: failed to compile."))
-        assert not signed(text_of(pilot.app))
-
-
-async def test_a_run_that_failed_after_its_benchmarks_is_marked() -> None:
-    failed = replace(RUNS[2], verdict=Verdict.UNSTABLE)
-    async with app_on(Timed(runs=(failed,))).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "m")
-        await until(pilot, lambda: bool(signed(text_of(pilot.app))))
 
 
 async def test_a_mark_for_another_task_takes_the_place_of_the_first() -> None:

@@ -227,7 +227,7 @@ async def test_a_key_that_a_run_lacks_says_why() -> None:
         await settled(pilot)
         await press(pilot, "r")
         for way, words in (
-            (("m",), "Run 41 has no times: mark a run in mode benchmark or ranked that has ended."),
+            (("m",), "Run 41 has not ended: only a run that has ended is compared."),
             (("end", "c"), "Run 35 has ended."),
             (("enter", "c"), "Run 35 has ended."),
         ):

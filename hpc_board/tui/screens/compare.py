@@ -1,6 +1,5 @@
 """The comparison of two runs: the times of each case on every GPU, and the difference of the files."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -11,9 +10,9 @@ from textual.containers import Container
 
 from hpc_board.board import Board
 from hpc_board.board.code_diff import LINES_MAX, CodeDiff, code_diff
-from hpc_board.domain.comparison import Compared
 from hpc_board.domain.run import Run
-from hpc_board.report.blocks import Paragraph
+from hpc_board.errors import NoTimes
+from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.tui import targets
 from hpc_board.tui.palette import toned
@@ -59,7 +58,7 @@ class CompareScreen(RunScreen):
         self.code.say("Loading both files …")
         # A short terminal has no room for both.
         (self.times if self.has_class("-short") else self.code.view).focus()
-        self.ask("compare", lambda: self.board.submissions.compare(self._older, self._newer), self._show_times)
+        self.ask("compare", self._compare, self._show_times)
         self.ask(
             "code", partial(code_diff, self.board.submissions, self._older, self._newer, LINES_MAX), self._show_code
         )
@@ -78,11 +77,20 @@ class CompareScreen(RunScreen):
         if subject == "code" and self.has_failed(subject):
             self.code.say("The files are not shown.")
 
-    def _show_times(self, found: Sequence[Compared]) -> None:
-        self.run_in_hand = found[0].runs[1]
-        self.refresh_bindings()
+    def _compare(self) -> tuple[Run, list[Block]]:
+        """Return the newer run and the times of both files, for files without times the reason."""
+        try:
+            found = self.board.submissions.compare(self._older, self._newer)
+        except NoTimes as error:
+            reason = f"{error.message[0].upper()}{error.message[1:]}. {error.hint}"
+            return self.board.runs.get(self._newer), [Paragraph(reason)]
         reports = (comparison_report(each.runs, each.results, each.comparison) for each in found)
-        self.times.show([block for report in reports for block in report])
+        return found[0].runs[1], [block for report in reports for block in report]
+
+    def _show_times(self, found: tuple[Run, list[Block]]) -> None:
+        self.run_in_hand, blocks = found
+        self.refresh_bindings()
+        self.times.show(blocks)
 
     def _show_code(self, found: CodeDiff) -> None:
         if not found.text:

@@ -14,9 +14,8 @@ from hpc_board.domain.budget import default_budget
 from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Cancellation, Run
 from hpc_board.errors import BoardError
-from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.report.run_words import ended_before_text, outcome_words
+from hpc_board.report.run_words import ended_before_text
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.screens.base import HOLD_KEY, NOTHING_SELECTED, THE_FILE, THE_SCHEDULER, USER_KEY, BoardScreen
@@ -26,9 +25,6 @@ T = TypeVar("T")
 
 _LISTED_MAX = 10
 """The most runs that a question names."""
-
-_TIMED = (Mode.BENCHMARK, Mode.RANKED)
-"""The modes that measure times."""
 
 _ON_AN_OWN_RUN = ("watch", "rerun", "note")
 ON_A_RUN = ("code", "mark", "copy", "standings", "trend", "edit", "cancel", *_ON_AN_OWN_RUN)
@@ -92,9 +88,8 @@ class RunScreen(BoardScreen):
             return NOTHING_SELECTED
         if action == "cancel" and not (isinstance(run, Run) and not run.state.ended):
             return f"Run {run.id} has ended."
-        is_timed = not isinstance(run, Run) or (run.mode in _TIMED and run.verdict is not None)
-        if action == "mark" and not is_timed and run.id != self.marked:
-            return f"Run {run.id} has no times: mark a run in mode benchmark or ranked that has ended."
+        if action == "mark" and isinstance(run, Run) and not run.state.ended and run.id != self.marked:
+            return f"Run {run.id} has not ended: only a run that has ended is compared."
         return self.reason_of_owner(run) if action in _ON_AN_OWN_RUN else ""
 
     def reason_of_owner(self, run: Run | NamedRun) -> str:
@@ -265,25 +260,8 @@ class RunScreen(BoardScreen):
         self.notify(f"Copied {text}. y again: {''.join(following)}")
 
     def action_mark(self) -> None:
-        """Mark the run for a comparison, or unmark it; one without times is refused."""
-        run = self.run_in_hand
-        if not isinstance(run, Run) or run.id == self.marked or run.verdict is Verdict.PASS:
-            self._mark(run)
-        else:
-            self.ask("mark", partial(self.board.runs.cases, run.id), partial(self._mark_timed, run))
-
-    def _mark(self, run: Run | NamedRun | None) -> None:
-        if run is not None:
+        if (run := self.run_in_hand) is not None:
             self.post_message(SideChosen(run.id, run.task))
-
-    def _mark_timed(self, run: Run, cases: Sequence[Case]) -> None:
-        """Mark a run that did not pass if some benchmark was timed before."""
-        if any(case.timing for case in cases if case.phase == "benchmark"):
-            self._mark(run)
-        else:
-            reason = outcome_words(run.verdict or run.state)
-            words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
-            self.notify(words, title="Not comparable", severity="warning")
 
 
 def _listed(runs: Sequence[Run]) -> str:
