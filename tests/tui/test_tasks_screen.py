@@ -333,6 +333,7 @@ async def test_the_starter_of_a_task_is_watched_on_the_only_gpu_or_after_a_choic
         await press(pilot, "end", "w")
         assert isinstance(pilot.app.screen, screen)
         assert (tmp_path / "vectoradd.py").read_text().endswith(TEMPLATE)
+        assert "Starter written to vectoradd.py." in [told.message for told in pilot.app._notifications]
         if screen is SubmitScreen:
             await press(pilot, "space", "w")
         assert "vectoradd.py → vectoradd on H100, mode test" in text_of(pilot.app)

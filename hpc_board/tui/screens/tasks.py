@@ -301,6 +301,7 @@ class TasksScreen(BoardScreen):
                 self.notify_after_opening("Choose the GPUs, then press Watch.")
             if is_new:
                 self.remember_folder(file)
+                self.notify_after_opening(f"Starter written to {file}.")
 
         def question() -> tuple[Path, bool, tuple[str, ...]]:
             file, is_new = local_files.of_task(local_files.starter_file(self.memory, task), task)
