@@ -1232,3 +1232,14 @@ async def test_a_huge_form_says_how_the_file_differs_from_the_last_run_or_why_th
             await settled(pilot)
             pilot.app.screen.query_one("#task", TypedSelect).value = "vectoradd"
             await until(pilot, lambda words=words: words in text_of(pilot.app))  # type: ignore[misc]
+
+
+async def test_a_huge_form_shows_the_code_of_the_run_that_it_offers_to_copy() -> None:
+    async with app_on(FakeBoard()).run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "end", "s")
+        text = text_of(pilot.app)
+        found = re.search(r"F4 edits a copy of run (\d+)", text)
+        assert found is not None
+        assert f"run {found[1]}, which F4 copies" in text
+        assert "def custom_kernel" in text

@@ -703,19 +703,25 @@ class SubmitScreen(BoardScreen):
             self.query_one(Description).show(printable(task.description))
 
     def _show_code(self) -> None:
-        """Show the file below the form of a wide, high screen, with its changes since the last run, or the starter."""
-        file, task, start = self._choice.file, self._choice.task, self._to_start
-        has_text = start is not None or (file is not None and not self.has_failed("header"))
+        """Show below the form of a wide, high screen the file with its changes since the last run, or what F4 copies."""
+        file, task, start, copied = self._choice.file, self._choice.task, self._to_start, self._to_copy
+        is_new = start is not None or copied is not None
+        has_text = is_new or (file is not None and not self.has_failed("header"))
         has_room = self.has_class("-wide", "-high")
         self.set_class(has_text and has_room, "-code")
-        is_read = start is not None or self._header is not None
+        is_read = is_new or self._header is not None
         if self.has_class("-code") and is_read and self._read_code != (file, task):
             self._read_code = file, task
-            question = partial(self._code_of, file, task, start)
+            question = partial(self._code_of, file, task, start, copied)
             self.ask("code", question, self.code.show_source, failed=self._show_no_code, whom=THE_FILE)
 
-    def _code_of(self, file: Path | None, task: str | None, start: tuple[Task, Path] | None) -> SourceText:
-        """Return the starter, the file, or its difference to the last submission."""
+    def _code_of(
+        self, file: Path | None, task: str | None, start: tuple[Task, Path] | None, copied: Run | None
+    ) -> SourceText:
+        """Return the starter, the code of a run, the file, or its difference to the last submission."""
+        if copied is not None:
+            name, code = self.board.submissions.code(copied.id)
+            return SourceText(code.decode(errors="replace"), name, f"{name}: run {copied.id}, which F4 copies")
         if start is not None:
             name = start[1].name
             text = local_files.starter_text(start[0], name)
