@@ -4,7 +4,7 @@ The roof is limited by memory at few operations per byte, by arithmetic at many.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Measured(msgspec.Struct, frozen=True):
     number: int
     spec: str
     work: Work
-    times_ns: Mapping[str, float] = msgspec.field(default_factory=dict)
+    times_ns: Mapping[str, float]
 
 
 def measured(result: Result, best: LeaderRun | None = None) -> tuple[Measured, ...]:
@@ -95,51 +95,25 @@ def roofline_plot(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None)
 
     The horizontal axis is operations per byte, the vertical one operations per second, both logarithmic.
     """
-    found = {
-        sign: tuple(
-            (intensity, rate)
-            for case in cases
-            if case.work.memory_bytes > 0 and sign in case.times_ns
-            for intensity in (case.work.operations / case.work.memory_bytes,)
-            for rate in (case.work.operations / case.times_ns[sign] * 1e9,)
-            # A logarithmic scale has no place for zero or absurd values; the table has their shares.
-            if min(intensity, rate) >= _LEAST and max(intensity, rate) <= _MOST
-        )
-        for sign in _TONES
-    }
-    points = [point for sign in found for point in found[sign]]
-    if not points:
+    points = {sign: tuple(_points(cases, sign)) for sign in _TONES}
+    intensities = [intensity for found in points.values() for intensity, _ in found]
+    rates = [rate for found in points.values() for _, rate in found]
+    if not rates:
         return None
     ridge = peak.operations / peak.memory_bytes
-    intensities = [ridge, *(intensity for intensity, _ in points)]
-    left, right = min(intensities) / 2, max(intensities) * 8
-    low, high = (
-        min(left * peak.memory_bytes, *(rate for _, rate in points)) / 1.5,
-        max(peak.operations, *(rate for _, rate in points)),
-    )
+    left, right = min(ridge, *intensities) / 2, max(ridge, *intensities) * 8
+    low, high = min(left * peak.memory_bytes, *rates) / 1.5, max(peak.operations, *rates)
     # The text of a ceiling is beside its line: a tenth of the height above the level one, and below the other.
     beside = (high / low) ** 0.1
-    high *= beside * beside
-    ceilings = zip(
-        _ceilings(peak),
-        (
-            (
-                math.sqrt(left) * math.sqrt(ridge),
-                math.sqrt(left * peak.memory_bytes) * math.sqrt(peak.operations) / beside,
-            ),
-            (ridge, peak.operations * beside),
-        ),
-        strict=True,
-    )
-    gaps = tuple(
-        (rate, max(rate, min(peak.operations, intensity * peak.memory_bytes))) for intensity, rate in found[OWN]
-    )
+    high *= beside**2
+    middle = math.sqrt(left * ridge)
+    memory, arithmetic = _ceilings(peak)
+    gaps = tuple((rate, max(rate, min(peak.operations, at * peak.memory_bytes))) for at, rate in points[OWN])
     names = {
         OWN: "this run",
         BEST: one_line(f"{best.name}: {best.user}, run {best.run}") if best else "",
         REFERENCE: "the reference",
     }
-    roof = (left, left * peak.memory_bytes), (ridge, peak.operations), (right, peak.operations)
     across = Axis.rounded(left, right, _number).ticks
     up = Axis.rounded(low, high, lambda rate: amount_text(rate).strip()).ticks
     return Plot(
@@ -147,12 +121,23 @@ def roofline_plot(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None)
         Axis(left, right, ((left, ""), *across, (right, "op/byte")), is_log=True),
         Axis(low, high, (*up, (low, "op/s")), is_log=True),
         (
-            Series(Kind.INTERVALS, found[OWN], Tone.QUIET, is_dotted=True, bounds=gaps),
-            Series(Kind.LINE, roof),
-            *(Series(Kind.POINTS, (place,), Tone.QUIET, sign=text) for text, place in ceilings),
-            *(Series(Kind.POINTS, found[sign], _TONES[sign], names[sign], sign) for sign in _TONES if found[sign]),
+            Series(Kind.INTERVALS, points[OWN], Tone.QUIET, is_dotted=True, bounds=gaps),
+            Series(Kind.LINE, ((left, left * peak.memory_bytes), (ridge, peak.operations), (right, peak.operations))),
+            Series(Kind.POINTS, ((middle, middle * peak.memory_bytes / beside),), Tone.QUIET, sign=memory),
+            Series(Kind.POINTS, ((ridge, peak.operations * beside),), Tone.QUIET, sign=arithmetic),
+            *(Series(Kind.POINTS, points[sign], _TONES[sign], names[sign], sign) for sign in _TONES if points[sign]),
         ),
     )
+
+
+def _points(cases: Sequence[Measured], sign: str) -> Iterator[tuple[float, float]]:
+    """Yield the operations per byte and per second of the cases that have both."""
+    for case in cases:
+        if case.work.memory_bytes > 0 and sign in case.times_ns:
+            point = case.work.operations / case.work.memory_bytes, case.work.operations / case.times_ns[sign] * 1e9
+            # A logarithmic scale has no place for zero or absurd values; the table has their shares.
+            if min(point) >= _LEAST and max(point) <= _MOST:
+                yield point
 
 
 def _ceilings(peak: Peak) -> tuple[str, str]:
