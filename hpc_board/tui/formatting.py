@@ -13,7 +13,7 @@ from hpc_board.model.task import Language, Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import span_text
 from hpc_board.report.plain import bar
-from hpc_board.report.run_words import age
+from hpc_board.report.run_words import age, outcome
 from hpc_board.report.runners import left_text
 from hpc_board.tui.palette import Tone
 
@@ -47,8 +47,6 @@ _TONES = {
 
 def state(run: Run) -> tuple[str, Tone]:
     """Return a run's verdict, or else its state, as in reports, with its tone."""
-    from hpc_board.report.run_words import outcome
-
     passed = run.verdict is Verdict.PASS
     return outcome(run), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)
 

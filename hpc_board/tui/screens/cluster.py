@@ -64,9 +64,9 @@ class _Known(msgspec.Struct, frozen=True):
 class _Answer(msgspec.Struct, frozen=True):
     """The state of the GPUs, the runs in flight that the user may see, and the live runners of all users."""
 
-    statuses: tuple[GpuStatus, ...]
-    runs: tuple[Run, ...]
-    runners: tuple[Runner, ...]
+    statuses: tuple[GpuStatus, ...] = ()
+    runs: tuple[Run, ...] = ()
+    runners: tuple[Runner, ...] = ()
 
 
 class ClusterScreen(RunScreen):
@@ -92,9 +92,7 @@ class ClusterScreen(RunScreen):
 
     def __init__(self, board: Board, now: Clock, target: targets.Cluster) -> None:
         super().__init__(board, now, target)
-        self._statuses: tuple[GpuStatus, ...] | None = None
-        self._own: tuple[Run, ...] = ()
-        self._runners: tuple[Runner, ...] = ()
+        self._state = _Answer()
         self._known: dict[str, _Known] = {}
 
     def compose_body(self) -> ComposeResult:
@@ -140,8 +138,8 @@ class ClusterScreen(RunScreen):
 
     def action_ask_again(self) -> None:
         def question() -> _Answer:
-            statuses = tuple(self.board.gpus.statuses())
-            return _Answer(statuses, tuple(self.board.runs.in_flight()), self.board.runners.live())
+            gpus, runs, runners = self.board.gpus, self.board.runs, self.board.runners
+            return _Answer(tuple(gpus.statuses()), tuple(runs.in_flight()), runners.live())
 
         self.ask("cluster", question, self._take, failed=self.pane.fail, patient=True, whom=THE_SCHEDULER)
 
@@ -168,8 +166,7 @@ class ClusterScreen(RunScreen):
         return super().gpu_in_hand or (None if status is None else status.gpu.name)
 
     def _take(self, answer: _Answer) -> None:
-        self._statuses, self._runners = answer.statuses, answer.runners
-        self._own = tuple(run for run in answer.runs if run.user == self.board.user)
+        self._state = answer
         self.in_flight.show_all(answer.runs)
         for status in answer.statuses:
             if not status.problem or status.availability.total is not None:
@@ -177,15 +174,15 @@ class ClusterScreen(RunScreen):
         self._show()
 
     def _show(self) -> None:
-        if self._statuses is not None:
-            self.pane.show_all(self._statuses)
+        if self.answered_at("cluster") is not None:
+            self.pane.show_all(self._state.statuses)
             self.pane.set_height(_DETAILS_LINES if self.has_class("-wide") else None)
 
     def _runs_on(self, gpu: Gpu) -> list[Run]:
-        return [run for run in self._own if run.gpu == gpu.name]
+        return [run for run in self._state.runs if run.user == self.board.user and run.gpu == gpu.name]
 
     def _runners_on(self, gpu: Gpu) -> list[Runner]:
-        return [runner for runner in self._runners if runner.gpu == gpu.name]
+        return [runner for runner in self._state.runners if runner.gpu == gpu.name]
 
     def _cells(self, status: GpuStatus) -> dict[str, Text]:
         known = self._known.get(status.gpu.name)

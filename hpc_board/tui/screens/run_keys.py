@@ -95,12 +95,9 @@ class RunScreen(BoardScreen):
     def reason_of_owner(self, run: Run | NamedRun) -> str:
         """Return the reason for which the user may not watch, rerun or annotate a run, empty without one."""
         submitter = run.user if isinstance(run, Run) else run.submitter
-        is_own = submitter == self.board.user
-        return (
-            ""
-            if is_own
-            else f"Run {run.id} is {submitter}'s: only your own runs are watched or rerun, and only these get notes."
-        )
+        if submitter == self.board.user:
+            return ""
+        return f"Run {run.id} is {submitter}'s: only your own runs are watched or rerun, and only these get notes."
 
     def action_submit(self) -> None:
         """Open the form with the file and the choices of the run, or an empty one without a run."""
@@ -137,11 +134,12 @@ class RunScreen(BoardScreen):
         count, runs = len(runs), [run for run in runs if not run.state.ended]
         if not runs:
             return
-        cancel, keep = (f"Cancel {len(runs)} runs", "Keep them") if len(runs) > 1 else ("Cancel the run", "Keep it")
-        question = f"{cancel}: {_listed(runs)}?"
         if len(runs) == 1:
             (run,) = runs
-            question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
+            question, cancel, keep = f"Cancel run {run.id}, {run.task} on {run.gpu}?", "Cancel the run", "Keep it"
+        else:
+            cancel, keep = f"Cancel {len(runs)} runs", "Keep them"
+            question = f"{cancel}: {_listed(runs)}?"
         if ended := count - len(runs):
             question += f" {ended} of {count} {'has' if ended == 1 else 'have'} ended."
         cancelled = partial(self._cancelled, [run.id for run in runs])

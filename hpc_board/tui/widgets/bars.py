@@ -20,6 +20,7 @@ from hpc_board.tui.formatting import held_text, holding
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import BRAND, Tone, coded, plain_text, toned
 from hpc_board.tui.verbs import position
+from hpc_board.tui.widgets.blocks import show_text
 
 _ASKED_FROM_WIDTH = 70
 _HOLDING_FROM_WIDTH = 80
@@ -64,9 +65,7 @@ class TitleBar(Horizontal):
         if waiting is not None:
             whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
             words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
-        line, static = Text(" · ", Tone.MUTED.value).join(words), self.query_one("#runs-state", Static)
-        if static.content != line:
-            static.update(line)
+        show_text(self.query_one("#runs-state", Static), Text(" · ", Tone.MUTED.value).join(words))
 
 
 def _holding(runners: Sequence[Runner], now: datetime, *, brief: bool) -> Text:

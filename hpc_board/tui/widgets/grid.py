@@ -347,10 +347,6 @@ class Grid(DataTable[_Line]):
                 yield Segment(padded, self.app.console.get_style(text.style, default=Style.null()))
             yield Segment(" " * GAP)
 
-    @on(DataTable.HeaderSelected)
-    def _on_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        event.stop()
-
     @on(events.Click)
     def _click_head(self, event: events.Click) -> None:
         place = event.get_content_offset(self)

@@ -376,12 +376,10 @@ class ListPane(Vertical, Generic[T]):
             self.jump(Span(limit=_SORTED_MAX), select=self.grid.current)
             self.post_message(self.Wanted(self, anew=True))
 
-    def _arranged(self, items: Iterable[T], value: Callable[[T], Any]) -> tuple[T, ...]:
+    def _arranged(self, items: Sequence[T], value: Callable[[T], Any]) -> tuple[T, ...]:
         """Return the items of a whole list in the order; those with equal values keep that in which they were given."""
-        valued = [(value(item), item) for item in items]
-        known = [each for each in valued if each[0] is not None]
-        known.sort(key=lambda each: each[0], reverse=self.sorting.descending)
-        return tuple(item for _, item in (*known, *(each for each in valued if each[0] is None)))
+        known = sorted((item for item in items if value(item) is not None), key=value, reverse=self.sorting.descending)
+        return (*known, *(item for item in items if value(item) is None))
 
     def narrow(self, words: str, scope: str = "") -> None:
         """Filter the list by these words and a scope, and select the first match; keep the selection without words."""

@@ -181,7 +181,7 @@ class TextPane(Vertical):
     def is_empty(self) -> bool:
         return not self.text
 
-    def show(self, text: str, *, nothing: str, growing: bool) -> None:
+    def show(self, text: str, *, nothing: str = "", growing: bool = False) -> None:
         """Show this text, or the text `nothing` if it is empty.
 
         A `growing` text is first shown at its end and followed, a complete one at its top.
@@ -419,9 +419,7 @@ class SourceView(TextPane):
         else:
             self._rows = ()
             shown = "\n".join(line.expandtabs() for line in shown.split("\n"))
-            self.show(shown, nothing="", growing=False)
-            self.copied = text
-            self.redraw()
+            self._show_lines(shown)
             # A batch script's options are comments, and its header is the whole of interest.
             lines = 0 if ending == "sh" else _header_lines(shown, _lexer(ending))
         self.view.scroll_to(0, max(0, lines - _HEADER_LINES), animate=False, force=True)
@@ -436,14 +434,17 @@ class SourceView(TextPane):
 
         has_room = self.screen.has_class("-huge") and len(self._rows) <= self.size.height
         self._rows_in_sight = self._rows if has_room else folded(self._rows)
-        self.show("\n".join(row.sign + row.text for row in self._rows_in_sight), nothing="", growing=False)
+        self._show_lines("\n".join(row.sign + row.text for row in self._rows_in_sight))
+
+    def _show_lines(self, text: str) -> None:
+        self.show(text)
         self.copied = self._shown[0] if self._shown else ""
         self.redraw()
 
     def say(self, words: str) -> None:
         """Show a message in place of a text."""
         self._shown, self._rows = None, ()
-        self.show("", nothing=words, growing=False)
+        self.show("", nothing=words)
         self.query_one(Horizontal).display = False
 
     def redraw(self) -> None:
