@@ -1,7 +1,6 @@
 """The report of a run, page by page, updated while the run is in flight."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -19,7 +18,7 @@ from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.errors import Refused
-from hpc_board.model.result import Case, Verdict
+from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Bars, Facts, Paragraph
 from hpc_board.report.formatting import score_text
@@ -68,8 +67,8 @@ _LACKING = {
 _NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the standings."
 _NEXT_EDIT = "Next: e edits the file, s submits it again."
 _NEXT_RERUN = "Next: R reruns it."
-_ROOF_SIDES = 6, 6
-"""The columns beside and the lines around the contents of the page Roof."""
+_ROOF_SIDES = 6
+"""The columns beside the contents of the page Roof, and the lines around them."""
 
 _PROFILE_SIDES = 5
 """The cells beside the lines of the page Profile."""
@@ -167,11 +166,11 @@ class ReportScreen(RunScreen):
         return super().check_action(action, parameters)
 
     def reason_against(self, action: str) -> str:
-        page = action.removeprefix("show('").removesuffix("')")
-        if page == action or page in self._shown_pages:
-            return super().reason_against(action)
-        has_result = self._read is not None and self._read.run.state.ended
-        return _LACKING[page] if has_result else "This page appears with the result."
+        for page, reason in _LACKING.items():
+            if action == f"show('{page}')" and page not in self._shown_pages:
+                has_result = self._read is not None and self._read.run.state.ended
+                return reason if has_result else "This page appears with the result."
+        return super().reason_against(action)
 
     def action_show(self, page: str) -> None:
         self._page = page
@@ -220,11 +219,12 @@ class ReportScreen(RunScreen):
         code = self._has_code and has_room and self._page in ("overview", "cases")
         if code or self._page == "code":
             self._read_code()
-        cases = is_huge and is_overview and is_high and self._has_cases
+        cases = is_huge and is_overview and is_high and bool(_cases(read))
         beside = {self._page, *("log",) * log, *("code",) * code, *("cases",) * cases}
-        self._show_overview(cases=not cases)
-        self._show_profile()
-        self._show_roof()
+        self._show_overview(read, cases=not cases)
+        if read.result is not None:
+            self._show_profile(read.run, read.result)
+            self._show_roof(read.result)
         self.cases_pane.has_bars = not cases
         for page, pane in self._panes.items():
             pane.display = page in beside
@@ -233,66 +233,66 @@ class ReportScreen(RunScreen):
         panes.set_class(log and code and not cases, "-both")
         panes.set_class(cases and (log or code), "-below")
         panes.set_class(cases and log is not code, "-across")
-        panes.styles.grid_rows = self._grid_rows(log=log, code=code) if cases and read.run.state.ended else None
-        self._show_pages()
+        panes.styles.grid_rows = (
+            self._grid_rows(_cases(read), log=log, code=code) if cases and read.run.state.ended else None
+        )
+        has = {"cases": bool(_cases(read)), "log": not self.printed.is_empty, "code": self._has_code}
+        shown = self._shown_pages
+        self.page_tabs.show_page(
+            self._page,
+            empty=[page for page, full in has.items() if not full],
+            hidden=[page for page in _NAMES if page not in shown],
+        )
 
-    def _grid_rows(self, *, log: bool, code: bool) -> tuple[str, ...]:
+    def _grid_rows(self, cases: Sequence[Case | BegunCase], *, log: bool, code: bool) -> tuple[str, ...]:
         """Return the heights of overview and cases, and of the texts below, by the lines that these have at most."""
-        height, cases = self.size.height, () if self._read is None else _cases(self._read)
+        height = self.size.height
         if all(_is_plain_pass(case) for case in cases):
             return f"{min(2 * len(cases) + _BESIDE_CASES, height * 3 // 5)}", "1fr"
         lines = (self.printed.view.line_count * log, self.submitted.view.line_count * code)
         return ("1fr", f"{min(max(lines) + 2, height * 2 // 5)}") if any(lines) else ("1fr",)
 
-    def _show_overview(self, *, cases: bool) -> None:
+    def _show_overview(self, read: RunRead, *, cases: bool) -> None:
         """Show the overview, without the output and, unless it has its `cases`, their tables: these are beside it."""
-        if (read := self._read) is not None:
-            logs = self.printed.is_empty or not self.has_class("-wide")
-            run, user = read.run, self.board.user
-            first, *rest = read.outcome(user, logs=logs, tables=cases, tests=True, best=self._best)
-            if notes := [note for note in (run.note, *(each.text for each in run.remarks.notes)) if note]:
-                lines = (f"Note: {one_line(note, NOTE_CHARACTERS_MAX)}" for note in notes)
-                rest = [Paragraph("\n".join(lines)), *rest]
-            if run.user == user and is_ready_to_rank(run):
-                rest = [Paragraph(_NEXT_RANKED), *rest]
-            if run.user == user and run.verdict is not None and run.verdict.blames_kernel:
-                rest = [Paragraph(_NEXT_EDIT), *rest]
-            if run.user == user and canceller(run) == user:
-                rest = [Paragraph(_NEXT_RERUN), *rest]
-            if facts := (*speedup_facts(run), *origin_facts(run, read.children)):
-                rest = [*rest, Facts(facts)]
-            if self.size.width < BARS_FROM:
-                rest = [block for block in rest if not isinstance(block, Bars)]
-            self.blocks.show((first, *rest))
+        logs = self.printed.is_empty or not self.has_class("-wide")
+        run, user = read.run, self.board.user
+        first, *rest = read.outcome(user, logs=logs, tables=cases, tests=True, best=self._best)
+        if self.size.width < BARS_FROM:
+            rest = [block for block in rest if not isinstance(block, Bars)]
+        above = []
+        if run.user == user and canceller(run) == user:
+            above.append(Paragraph(_NEXT_RERUN))
+        if run.user == user and run.verdict is not None and run.verdict.blames_kernel:
+            above.append(Paragraph(_NEXT_EDIT))
+        if run.user == user and is_ready_to_rank(run):
+            above.append(Paragraph(_NEXT_RANKED))
+        if notes := [note for note in (run.note, *(each.text for each in run.remarks.notes)) if note]:
+            above.append(Paragraph("\n".join(f"Note: {one_line(note, NOTE_CHARACTERS_MAX)}" for note in notes)))
+        facts = (*speedup_facts(run), *origin_facts(run, read.children))
+        self.blocks.show((first, *above, *rest, *([Facts(facts)] if facts else [])))
 
-    def _show_profile(self) -> None:
+    def _show_profile(self, run: Run, result: Result) -> None:
         """Show the profile in the width of the screen; the key y copies it with whole names."""
-        if (read := self._read) is not None and (result := read.result) is not None:
-            text = profile_text(result, read.run.file_name, self.size.width - _PROFILE_SIDES)
-            self.profile.show(text, nothing="", growing=False)
-            self.profile.copied = result.profile.text
+        text = profile_text(result, run.file_name, self.size.width - _PROFILE_SIDES)
+        self.profile.show(text)
+        self.profile.copied = result.profile.text
 
-    def _show_roof(self) -> None:
-        if (read := self._read) is not None and read.result is not None:
-            width, height = self.size.width - _ROOF_SIDES[0], self.size.height - _ROOF_SIDES[1]
-            self.roof.show(roofline_report(read.result, self._best, width, height))
+    def _show_roof(self, result: Result) -> None:
+        width, height = self.size.width - _ROOF_SIDES, self.size.height - _ROOF_SIDES
+        self.roof.show(roofline_report(result, self._best, width, height))
 
     def _read_code(self) -> None:
-        if self._read is not None and self._file is None and not self.is_open("code"):
-            self.ask("code", partial(self._code, self._read.run.id), self._show_code)
-
-    @property
-    def _has_cases(self) -> bool:
-        return self._read is not None and bool(_cases(self._read))
+        if self._file is None:
+            self.ask("code", self._code, self._show_code, patient=True)
 
     @property
     def _has_code(self) -> bool:
         """Return whether the submitted file is known, or may be read."""
         return self._file is None or bool(self._file.name)
 
-    def _code(self, run: int) -> SourceText:
+    def _code(self) -> SourceText:
         try:
-            return source_of(self.board, run)
+            return source_of(self.board, self.run_id)
         except Refused as error:
             return SourceText(f"You may not read this file: {error.message}", "")
 
@@ -309,11 +309,6 @@ class ReportScreen(RunScreen):
         if self._page == "code":
             self.submitted.view.focus()
 
-    def _show_pages(self) -> None:
-        has = {"cases": self._has_cases, "log": not self.printed.is_empty, "code": self._has_code}
-        empty = [page for page, full in has.items() if not full]
-        self.page_tabs.show_page(self._page, empty, [name for name in _NAMES if name not in self._shown_pages])
-
     @property
     def _shown_pages(self) -> list[str]:
         """Return the names of the pages, without those that only some runs have as long as they are empty."""
@@ -328,7 +323,7 @@ class ReportScreen(RunScreen):
     def _read_run(self) -> tuple[RunRead, LeaderRun | None, SourceText | None]:
         read = read_run(self.board, self.run_id, self._usual_times)
         # The layout of a huge terminal follows the file, too.
-        file = self._code(self.run_id) if self._file is None and self.has_class("-huge") else None
+        file = self._code() if self._file is None and self.has_class("-huge") else None
         return read, leader_of(self.board, read.run, read.result, read.placing), file
 
     def _show_run(self, answer: tuple[RunRead, LeaderRun | None, SourceText | None]) -> None:
@@ -351,7 +346,7 @@ class ReportScreen(RunScreen):
         next_step = "" if run.state in (RunState.RUNNING, RunState.COLLECTING) else f"\n{_OVERVIEW_NEXT}"
         self.printed.show(text, nothing=f"{nothing_printed(run)}{next_step}", growing=not run.state.ended)
         build = printable(result.build.text, len(result.build.text)) if result else ""
-        self.build.show(build, nothing="", growing=False)
+        self.build.show(build)
         self._arrange()
         if is_first:
             self.query_one("#panes").visible = True
