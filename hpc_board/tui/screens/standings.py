@@ -26,7 +26,6 @@ from hpc_board.tui.widgets.board_pane import PLOT_LINES_MIN, BoardPane
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.list_pane import LOADING, ListPane
 
-_BESIDE_FROM = 120
 _PANE_WIDTH = 60
 _TWO_ROWS_FROM = 50
 """The least lines of a screen that has a second row of boards for the GPUs that the first one has no room for."""
@@ -67,7 +66,7 @@ class StandingsScreen(RunScreen):
     def __init__(self, board: Board, now: Clock, target: targets.Standings) -> None:
         super().__init__(board, now, target)
         self._task_name = target.task
-        self._gpu = target.gpu
+        self._gpu = target.gpu or ""
         self._gpus: tuple[str, ...] = ()
         self._own = False
         self._competition = ""
@@ -120,7 +119,7 @@ class StandingsScreen(RunScreen):
         """Return the GPUs of the boards, and the one to show: the target's, or else the best one."""
         gpus = tuple(gpu.name for gpu in self.board.gpus.allowed(self.board.tasks.get(self._task_name)))
         if self._gpu in gpus or not gpus:
-            return gpus, self._gpu or ""
+            return gpus, self._gpu
         return gpus, self._best(gpus).gpu
 
     def _best(self, gpus: Sequence[str]) -> Page:
@@ -236,22 +235,20 @@ class StandingsScreen(RunScreen):
 
     @property
     def gpu_in_hand(self) -> str | None:
-        return self._gpu
+        return self._gpu or None
 
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
-        line, gpu = self._selected, self._gpu
-        if line is None or gpu is None:
-            return None
-        number = line.id if isinstance(line, Run) else line.run
-        if number is None:
-            return None
-        user = submitter = self.board.user
-        if isinstance(line, Standing):
-            user, submitter = line.user, line.submitter
-        elif isinstance(line, Mark) and line.kind is MarkKind.LATE:
-            user = submitter = line.name
-        return NamedRun(number, self._task_name, gpu, user, submitter)
+        named, own = partial(NamedRun, task=self._task_name, gpu=self._gpu), self.board.user
+        match self._selected:
+            case Standing(run=number, user=user, submitter=submitter):
+                return named(number, user=user, submitter=submitter)
+            case Run(id=number):
+                return named(number, user=own, submitter=own)
+            case Mark(run=int(number), kind=kind, name=name):
+                user = name if kind is MarkKind.LATE else own
+                return named(number, user=user, submitter=user)
+        return None
 
     @property
     def _rows(self) -> int:
@@ -259,13 +256,13 @@ class StandingsScreen(RunScreen):
 
     @property
     def _columns(self) -> int:
-        return self.size.width // _PANE_WIDTH if self.size.width >= _BESIDE_FROM else 1
+        return max(1, self.size.width // _PANE_WIDTH)
 
     @property
     def _in_sight(self) -> tuple[str, ...]:
         """Return the GPUs whose boards fit on the screen, including the chosen one."""
         count = self._columns * self._rows
-        if self._gpu is None or self._gpu not in self._gpus:
+        if self._gpu not in self._gpus:
             return ()
         first = max(0, min(self._gpus.index(self._gpu), len(self._gpus) - count))
         return self._gpus[first : first + count]
@@ -337,7 +334,7 @@ class StandingsScreen(RunScreen):
 
     def _ask(self, *, patient: bool) -> None:
         for pane in self._panes:
-            is_in_sight = pane.gpu in self._in_sight and pane.has_size
+            is_in_sight = pane.gpu in self._in_sight and pane.grid.size.height > 0
             # A filter without a match names the other boards with any.
             if is_in_sight or (pane.words and not patient):
                 self.read(pane, patient=patient)

@@ -78,20 +78,13 @@ class BoardPane(ListPane[Standing]):
     def compose(self) -> ComposeResult:
         yield from super().compose()
         yield Static(classes="hint", markup=False)
-        yield Static(classes="records panel", markup=False)
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.query_one(".records").display = False
+        records = Static(classes="records panel", markup=False)
+        records.display = False
+        yield records
 
     def on_resize(self) -> None:
         self.prepare()
         self.post_message(self.Shown())
-
-    @property
-    def has_size(self) -> bool:
-        """Return whether the number of visible rows is known."""
-        return self.grid.size.height > 0
 
     def span_around(self, place: int) -> Span:
         """Return the page with the row at this position in the middle, and a screenful above and below."""
@@ -134,10 +127,10 @@ class BoardPane(ListPane[Standing]):
         return {**_cells(shown), _BAR: toned(share, Tone.OWN if shown.is_own else Tone.MUTED)}
 
     def prepare(self) -> None:
-        lines = map(self._line, self.window.items)
-        marks = map(self._line, self.page.marks if self.page else ())
-        uncounted = map(self._line, self._uncounted)
-        self.grid.set_columns(_columns([*lines, *marks, *uncounted], self.size.width, own_runs=self._own_runs))
+        marks = self.page.marks if self.page else ()
+        rows: tuple[Standing | Mark | Run, ...] = (*self.window.items, *marks, *self._uncounted)
+        lines = [*map(self._line, rows)]
+        self.grid.set_columns(_columns(lines, self.size.width, own_runs=self._own_runs))
 
     def _line(self, row: Standing | Mark | Run) -> Line:
         return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())
@@ -159,12 +152,11 @@ class BoardPane(ListPane[Standing]):
         """
         if self.page is None:
             return
-        about = self._about(self.page, own_runs=self._own_runs)
         legend = any(row.overlaps_above for row in self.window.items)
         more = [*restriction_words(self.page), *([_LEGEND] if legend else [])]
         if self.words and found and not self.window.items:
             more.append(f"“{self.words}” is on {listing(found)}.")
-        text = Text.assemble(about, *((f"\n{line}", Tone.MUTED.value) for line in more))
+        text = Text.assemble(self._about(self.page), *((f"\n{line}", Tone.MUTED.value) for line in more))
         show_text(self.query_one(".hint", Static), text)
         plot = self.query_one(".records", Static)
         plot.display = len(self._records) > 1 and lines >= PLOT_LINES_MIN
@@ -180,13 +172,13 @@ class BoardPane(ListPane[Standing]):
         whose = "You have no results" if self._own_runs else "No results"
         return f"{whose} on {self.gpu} yet.\nPress s to submit."
 
-    def _about(self, page: Page, *, own_runs: bool) -> Text:
+    def _about(self, page: Page) -> Text:
         removed = sum(run.remarks.removal is not None for run in self._uncounted)
         counts = (removed, "removed"), (len(self._uncounted) - removed, "late")
         uncounted = "".join(f" {count} {word}." for count, word in counts if count)
         if not page.total:
             return toned(uncounted.strip(), Tone.MUTED)
-        if own_runs:
+        if self._own_runs:
             return toned(f"{page.total} {'run' if page.total == 1 else 'runs'} on {self.gpu}.{uncounted}", Tone.MUTED)
         if page.own is None:
             people = "1 user" if page.total == 1 else f"{page.total:,} users"
