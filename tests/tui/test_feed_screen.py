@@ -147,7 +147,7 @@ async def test_a_record_that_beats_none_or_takes_the_first_place_of_the_reader_h
         await press(pilot, "f")
         screen = pilot.app.screen
         assert isinstance(screen, FeedScreen)
-        events = [screen._cells(each)["kind"] for each in board.standings.feed()]
+        events = [screen.pane.cells_of(each)["kind"] for each in board.standings.feed()]
         assert [event.style for event in events] == [Tone.WAITING.value, Tone.PLAIN.value, Tone.GOOD.value]
         assert [event.plain for event in events] == ["record", "1st place", "record"]
 

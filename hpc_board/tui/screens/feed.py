@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from rich.console import Group
-from rich.text import Text
 from textual import getters
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -23,16 +22,6 @@ from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
-_COLUMNS = (
-    Column("age", "Age", 6, right=True),
-    Column("kind", "Event", 6, most=10),
-    Column("user", "User", 8, most=16),
-    Column("task", "Task", 8, most=24),
-    Column("gpu", "GPU", 4, most=15),
-    Column("score", "Score", 8, right=True),
-    Column("was", "Was", 8, right=True),
-    Column("change", "Change", 24, grows=True, from_width=96),
-)
 _WORDS = {
     FeedKind.RECORD: ("record", Tone.GOOD),
     FeedKind.PODIUM: ("podium", Tone.ACCENT),
@@ -69,11 +58,10 @@ class FeedScreen(RunScreen):
         self._only = target.task
 
     def compose_body(self) -> ComposeResult:
-        kind = Kind(
-            _COLUMNS,
+        kind: Kind[FeedEntry] = Kind(
+            self._columns(),
             key=lambda entry: str(entry.id),
             target=lambda entry: targets.Report(entry.run),
-            cells=self._cells,
             details=self._details,
             filter_words="words of event, user, task or GPU: record h100",
             run=lambda entry: entry.run,
@@ -140,17 +128,21 @@ class FeedScreen(RunScreen):
 
         return paged(read)
 
-    def _cells(self, entry: FeedEntry) -> dict[str, Text]:
-        return {
-            "age": toned(span_text(self.now() - entry.at), Tone.MUTED),
-            "kind": toned(_word(entry)[0], _tone(entry)),
-            "user": toned(entry.author, Tone.OWN if entry.is_own else Tone.PLAIN),
-            "task": toned(entry.task),
-            "gpu": toned(f"{entry.gpu} (emulated)" if entry.emulated else entry.gpu),
-            "score": toned(score_text(entry.news.score_s)),
-            "was": toned(score_text(entry.news.replaced_s), Tone.MUTED),
-            "change": toned(feed_change(entry), Tone.PLAIN, 600),
-        }
+    def _columns(self) -> tuple[Column, ...]:
+        return (
+            Column("age", "Age", 6, lambda each: toned(span_text(self.now() - each.at), Tone.MUTED), right=True),
+            Column("kind", "Event", 6, lambda each: toned(_word(each)[0], _tone(each)), most=10),
+            Column(
+                "user", "User", 8, lambda each: toned(each.author, Tone.OWN if each.is_own else Tone.PLAIN), most=16
+            ),
+            Column("task", "Task", 8, lambda each: toned(each.task), most=24),
+            Column(
+                "gpu", "GPU", 4, lambda each: toned(f"{each.gpu} (emulated)" if each.emulated else each.gpu), most=15
+            ),
+            Column("score", "Score", 8, lambda each: toned(score_text(each.news.score_s)), right=True),
+            Column("was", "Was", 8, lambda each: toned(score_text(each.news.replaced_s), Tone.MUTED), right=True),
+            Column("change", "Change", 24, lambda each: toned(feed_change(each), limit=600), grows=True, from_width=96),
+        )
 
     def _details(self, entry: FeedEntry) -> Group:
         head = toned(f"{moment_text(entry.at)} · run {entry.run} · submission {entry.submission}", Tone.MUTED)
