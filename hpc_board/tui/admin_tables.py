@@ -89,7 +89,7 @@ def runs(now: Clock) -> Kind[Run]:
     return Kind(
         RANKED,
         key=lambda run: str(run.id),
-        cells=lambda run: cells(Line(run, now=now())),
+        cells=lambda run: cells(Line(run), now()),
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
         nothing=lambda: "No ranked runs yet.\nThey appear when a run in mode ranked passes.",

@@ -1,6 +1,6 @@
 """The columns and cells of lists of runs."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
@@ -17,16 +17,11 @@ from hpc_board.tui.widgets.grid import Column, Sorting
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A run in a list, with its last step and the time of its start, if they are known.
-
-    Ages end at `now`, by default the present; `reader` is the user who reads it.
-    """
+    """A run in a list, with its last step and the time of its start, if they are known."""
 
     run: Run
     step: Progress | None = None
     started: datetime | None = None
-    now: datetime | None = None
-    reader: str = ""
 
 
 _RUN = Column("run", "Run", 5, right=True, sorts=True, falls=True)
@@ -83,13 +78,13 @@ TIMED = (
 """Those of the runs of a watched file in modes that measure times."""
 
 
-def cells(line: Line) -> dict[str, Text]:
-    """Return the cells of a run by column, for all lists, whose columns may change."""
-    run, now = line.run, line.now or datetime.now(UTC)
+def cells(line: Line, now: datetime, reader: str = "") -> dict[str, Text]:
+    """Return the cells of a run by column, for all lists; those of the `reader` have a tone of their own."""
+    run = line.run
     is_removed = run.remarks.removal is not None
     return {
         "run": toned(run.id, Tone.MUTED),
-        "user": toned(run.author, Tone.OWN if run.user == line.reader else Tone.PLAIN),
+        "user": toned(run.author, Tone.OWN if run.user == reader else Tone.PLAIN),
         "task": toned(run.task),
         "gpu": toned(run.gpu),
         "mode": toned(run.mode, Tone.MUTED),

@@ -113,7 +113,7 @@ class ClusterScreen(RunScreen):
             IN_FLIGHT,
             key=lambda run: str(run.id),
             target=lambda run: targets.Report(run.id),
-            cells=lambda run: cells(Line(run, now=self.now(), reader=self.board.user)),
+            cells=lambda run: cells(Line(run), self.now(), self.board.user),
             filter_words="words of task, GPU, user or file: h100 ada",
             searched=lambda run: f"{run.id} {run.task} {run.gpu} {run.user} {run.mode} {run.file_name}",
             nothing=lambda: "No runs in flight.",

@@ -75,11 +75,11 @@ class RunsScreen(RunScreen):
     def compose_body(self) -> ComposeResult:
         if self._gpu is None:
             self._everyone = self.memory.get("runs", self._scope_key, False)
-        kind = Kind(
+        kind: Kind[Line] = Kind(
             self._columns,
             key=lambda line: str(line.run.id),
             target=lambda line: targets.Report(line.run.id),
-            cells=self._cells,
+            cells=lambda line: cells(line, self.now(), self.board.user),
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
             nothing=self._nothing,
@@ -254,9 +254,6 @@ class RunsScreen(RunScreen):
         whose = "No runs" if self._everyone else "You have no runs"
         where = f" on {self._gpu}" if self._gpu else ""
         return f"{whose}{where} yet.\nPress s to submit a file; e on Tasks writes a starter and edits it."
-
-    def _cells(self, line: Line) -> dict[str, Text]:
-        return cells(replace(line, now=self.now(), reader=self.board.user))
 
     def _details(self, line: Line) -> RenderableType:
         run, step = line.run, line.step

@@ -110,7 +110,7 @@ class UserScreen(RunScreen):
             tuple(replace(column, sorts=False) for column in columns),
             key=lambda run: str(run.id),
             target=lambda run: targets.Report(run.id),
-            cells=lambda run: cells(Line(run, now=self.now())),
+            cells=lambda run: cells(Line(run), self.now()),
             nothing=lambda: "No runs yet.",
             filter_words="words of task, GPU, mode, state, note or file: h100 wrong",
             searched=lambda run: (

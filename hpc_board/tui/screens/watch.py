@@ -374,7 +374,7 @@ class WatchScreen(RunScreen):
         fastest_s = min((each.score_s for each in self._runs if each.gpu == run.gpu and each.score_s), default=0)
         found = {
             "saved": toned(self._clock(run), Tone.MUTED),
-            **cells(Line(run, step=self._steps.get(run.id))),
+            **cells(Line(run, step=self._steps.get(run.id)), self.now()),
             "previous": _change(next(iter(earlier), None), run),
             "best": _change(best, run),
             "bar": toned(speed_text(fastest_s / run.score_s, BAR_CELLS) if run.score_s else "", Tone.MUTED),
