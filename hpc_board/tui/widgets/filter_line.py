@@ -33,9 +33,6 @@ class FilterLine(Horizontal, can_focus=False):
             super().__init__()
             self.words = words
 
-    class Closed(Message):
-        """The end of the input, with or without words."""
-
     def __init__(self, placeholder: str, *, id: str) -> None:
         super().__init__(id=id)
         self._placeholder = placeholder
@@ -66,11 +63,11 @@ class FilterLine(Horizontal, can_focus=False):
         self.action_keep()
 
     def action_keep(self) -> None:
-        # At once, before the message is handled: the next key may be pressed already.
+        """Close the field, and focus the list or the text beside it: at once, as the next key may be pressed."""
         self.display = False
         beside = self.parent.query(Widget) if self.parent is not None else ()
         self.screen.set_focus(next((widget for widget in beside if widget.focusable), None))
-        self.post_message(self.Closed())
+        self.screen.refresh_bindings()
 
     @on(Input.Changed)
     def _change(self, event: Input.Changed) -> None:

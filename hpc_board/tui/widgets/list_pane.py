@@ -548,9 +548,3 @@ class ListPane(Vertical, Generic[T]):
     @on(FilterLine.Changed)
     def _narrow(self, event: FilterLine.Changed) -> None:
         self.narrow(event.words, self.scope)
-
-    @on(FilterLine.Closed)
-    def _leave_filter(self, event: FilterLine.Closed) -> None:
-        event.stop()
-        self.grid.focus()
-        self.screen.refresh_bindings()

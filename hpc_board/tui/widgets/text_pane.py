@@ -270,12 +270,6 @@ class TextPane(Vertical):
         self._show_standing()
         self.screen.refresh_bindings()
 
-    @on(FilterLine.Closed)
-    def _leave_search(self, event: FilterLine.Closed) -> None:
-        event.stop()
-        self.view.focus()
-        self.screen.refresh_bindings()
-
 
 def _matches(lines: Sequence[str], words: str) -> tuple[Match, ...]:
     """Return the matches of `words` in these lines, case-insensitive, up to a limit."""
