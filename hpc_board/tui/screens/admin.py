@@ -29,7 +29,7 @@ from hpc_board.domain.moderation import (
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.user_board import BoardRequest
-from hpc_board.errors import InputError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.moderation import limits_text
@@ -111,7 +111,6 @@ class AdminScreen(RunScreen):
         self._pages = _PAGES if self._is_admin else _FOR_CREATORS
         self._page = "boards"
         self._stop: Decision | None = None
-        self._ask_again: Callable[[str], None] | None = None
         self._ticks = 0
 
     def compose_body(self) -> ComposeResult:
@@ -140,14 +139,6 @@ class AdminScreen(RunScreen):
         if self.board.served or self._ticks % _LOOK_EVERY == 0:
             self._ask(patient=True)
 
-    def settle(self, subject: str) -> None:
-        if subject == _DECISION and self._ask_again is not None:
-            again, self._ask_again = self._ask_again, None
-            error = self.failure_of(subject)
-            if error is not None and self.is_current:
-                self.forget_failure(subject)
-                again(f"{error.message.rstrip('.')}. {error.hint}")
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         elsewhere = any(action in actions for actions in _ACTIONS.values())
         if (elsewhere and action not in _ACTIONS[self._page]) or (
@@ -163,7 +154,7 @@ class AdminScreen(RunScreen):
     def reason_against(self, action: str) -> str:
         if action == "stop" or action not in _ACTIONS[self._page]:
             return super().reason_against(action)
-        selected = self._selected if self.is_mounted else None
+        selected = self._selected
         if selected is None:
             return NOTHING_SELECTED
         if action in ("visibility", "terms") and isinstance(selected, BoardState) and selected.terms is None:
@@ -200,7 +191,7 @@ class AdminScreen(RunScreen):
     @property
     def key_labels(self) -> Mapping[str, str]:
         labels = {**super().key_labels, **({} if self._stop is None else {"stop": "Start"})}
-        match self._selected if self.is_mounted else None:
+        match self._selected:
             case BoardState(visibility=Visibility.CLOSED):
                 labels["visibility"] = "Open"
             case PersonState() as person if person.ban is not None:
@@ -390,12 +381,11 @@ class AdminScreen(RunScreen):
 
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
-        selected = self._selected if self.is_mounted else None
-        return selected if isinstance(selected, Run) else None
+        return self._selected if isinstance(self._selected, Run) else None
 
     @property
     def _selected(self) -> Any:
-        return self._pane.selected
+        return self._pane.selected if self.is_mounted else None
 
     @property
     def user_in_hand(self) -> str | None:
@@ -419,10 +409,14 @@ class AdminScreen(RunScreen):
         """
 
         def take(given: tuple[str, ...] | None) -> None:
+            def ask_again(error: BoardError) -> None:
+                if self.is_current:
+                    self.forget_failure(_DECISION)
+                    self._decide(question, typed, words, act, then, f"{error.message.rstrip('.')}. {error.hint}")
+
             if given is not None and self._is_free():
                 typed = [replace(line, value=text) for line, text in zip(lines, given, strict=True)]
-                self._ask_again = partial(self._decide, question, typed, words, act, then)
-                self.ask(_DECISION, partial(act, given), then or self._show_decided)
+                self.ask(_DECISION, partial(act, given), then or self._show_decided, failed=ask_again)
 
         self.app.push_screen(AskLines(question, lines, words, said), take)
 

@@ -38,7 +38,7 @@ class Confirm(ModalScreen[bool]):
     CSS_PATH = "confirm.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "press", "Confirm", priority=True),
-        Binding("escape", "answer(False)", "Back"),
+        Binding("escape", "dismiss(False)", "Back"),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
     ]
@@ -54,8 +54,8 @@ class Confirm(ModalScreen[bool]):
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 500), markup=False)
             with Horizontal():
-                yield Button(toned(self._no).plain, id="no", action="screen.answer(False)", compact=True)
-                yield Button(toned(self._yes).plain, id="yes", action="screen.answer(True)", compact=True)
+                yield Button(toned(self._no).plain, id="no", action="screen.dismiss(False)", compact=True)
+                yield Button(toned(self._yes).plain, id="yes", action="screen.dismiss(True)", compact=True)
             yield KeyLine()
 
     def on_mount(self) -> None:
@@ -67,9 +67,6 @@ class Confirm(ModalScreen[bool]):
 
     def action_press(self) -> None:
         self.dismiss(self.focused is self.query_one("#yes"))
-
-    def action_answer(self, yes: bool) -> None:
-        self.dismiss(yes)
 
 
 _CHARACTERS_MAX = 500
