@@ -79,9 +79,16 @@ def found_on(board: "Board", go: Callable[[targets.Target], object], query: str)
     "12" and "run 12" name a run; "user ada", "task soft", "board soft" and "competition cup" restrict the search to one
     kind, of which the word alone finds the first.
     """
+    from hpc_board.tui.formatting import state
+
+    def line(name: str, words: str, target: targets.Target) -> PaletteLine:
+        return PaletteLine(one_line(name, 80), one_line(words, 200), "", partial(go, target))
+
     if number := _RUN.fullmatch(query):
         with suppress(BoardError):
-            return [_run_line(board, go, int(number[1]))]
+            run = board.runs.get(int(number[1]))
+            words = f"{state(run)[0]}, {run.task} on {run.gpu}, {run.user}"
+            return [line(f"Run {run.id}", words, targets.Report(run.id))]
     kind, _, part = query.casefold().partition(" ")
     if kind not in _KINDS:
         kind, part = "", query.casefold()
@@ -91,30 +98,17 @@ def found_on(board: "Board", go: Callable[[targets.Target], object], query: str)
     if kind in ("", "task", "board"):
         names = [task.name for task in board.tasks.catalog().tasks if part in task.name.casefold()][:_FOUND_MAX]
         if kind != "board":
-            lines += [_line(name, "Show the task", go, targets.Tasks(name)) for name in names]
+            lines += [line(name, "Show the task", targets.Tasks(name)) for name in names]
         if kind != "task":
-            lines += [
-                _line(f"Board {name}", "Open the board: its standings", go, targets.Standings(name)) for name in names
-            ]
+            lines += [line(f"Board {name}", "Open the board: its standings", targets.Standings(name)) for name in names]
     if kind in ("", "competition"):
         found = [name for name in board.standings.competitions() if part in name.casefold()][:_FOUND_MAX]
         words = "Show the overall standings"
-        lines += [_line(f"Competition {name}", words, go, targets.Competition(name)) for name in found]
+        lines += [line(f"Competition {name}", words, targets.Competition(name)) for name in found]
     if kind in ("", "user"):
         users = board.standings.users(part, _FOUND_MAX)
-        lines += [_line(f"User {name}", "Show the ranks and the newest runs", go, targets.User(name)) for name in users]
+        lines += [line(f"User {name}", "Show the ranks and the newest runs", targets.User(name)) for name in users]
     return lines
-
-
-def _run_line(board: "Board", go: Callable[[targets.Target], object], number: int) -> PaletteLine:
-    from hpc_board.tui.formatting import state
-
-    run = board.runs.get(number)
-    return _line(f"Run {run.id}", f"{state(run)[0]}, {run.task} on {run.gpu}, {run.user}", go, targets.Report(run.id))
-
-
-def _line(name: str, words: str, go: Callable[[targets.Target], object], target: targets.Target) -> PaletteLine:
-    return PaletteLine(one_line(name, 80), one_line(words, 200), "", partial(go, target))
 
 
 class _Lines(Provider):

@@ -445,10 +445,8 @@ class BoardApp(App[None]):
             name = names.get(binding.action, binding.description)
             found.setdefault(name, PaletteLine(name, binding.tooltip, key, act))
         for runner in self.runs_state.runners:
-            line = PaletteLine(
-                f"Release {runner.gpu}", "Release the GPU that you hold", "", partial(screen.offer_release, runner)
-            )
-            found.setdefault(line.name, line)
+            name, release = f"Release {runner.gpu}", partial(screen.offer_release, runner)
+            found.setdefault(name, PaletteLine(name, "Release the GPU that you hold", "", release))
         if not self.no_color:
             words = f"Choose the colours; now {self.theme}"
             found["Theme"] = PaletteLine("Theme", words, "", self.action_themes)
@@ -560,10 +558,9 @@ class BoardApp(App[None]):
 
     def _chosen_theme(self) -> str:
         """Return the theme chosen last, or that of the settings if they changed since; empty if there is none."""
-        chosen = self._memory.get("app", "theme", "")
-        if self._memory.get("app", "theme-before", "") != self._preferences.theme:
-            chosen = ""
-        wanted = chosen or self._preferences.theme
+        wanted = self._preferences.theme
+        if self._memory.get("app", "theme-before", "") == wanted:
+            wanted = self._memory.get("app", "theme", "") or wanted
         return wanted if wanted in self.available_themes else ""
 
     @property
@@ -816,8 +813,8 @@ class BoardApp(App[None]):
             self.post_message(Answer("role", value=self._board.role))
 
     @on(Answer)
-    def _take_answer(self, event: Answer[Any]) -> None:
-        value: Any = event.value
+    def _take_answer(self, event: Answer) -> None:
+        value = event.value
         match event.subject:
             case "board" if event.failure is not None:
                 self.failure = event.failure
@@ -899,12 +896,12 @@ class BoardApp(App[None]):
 
     @on(RunnerChanged)
     def _take_runner(self, event: RunnerChanged) -> None:
-        others = tuple(runner for runner in self.runs_state.runners if runner.id != event.runner.id)
+        runners = [runner for runner in self.runs_state.runners if runner.id != event.runner.id]
         if event.runner.state.ended:
             self._notify_release(event.runner)
-        self.runs_state = replace(
-            self.runs_state, runners=others if event.runner.state.ended else (*others, event.runner)
-        )
+        else:
+            runners.append(event.runner)
+        self.runs_state = replace(self.runs_state, runners=tuple(runners))
         # An update under way may have read the runners before the change.
         if self._board.served:
             self._follow_soon()

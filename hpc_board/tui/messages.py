@@ -7,7 +7,7 @@ tells a change. The app's own state reaches the screens by `data_bind`.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from textual.message import Message
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
     from hpc_board.domain.runner import Runner
     from hpc_board.tui.choice import Choice
 
-T = TypeVar("T")
-
 
 @dataclass
-class Answer(Message, Generic[T], bubble=False):
+class Answer(Message, bubble=False):
     """The answer of a worker thread to question `number` on `subject`: a value or an error."""
 
     subject: str
     number: int = 0
-    value: T | None = None
+    value: Any = None
     failure: BoardError | None = None
 
 

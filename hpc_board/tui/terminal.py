@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from textual.app import App
+from textual.color import Color
 from textual.drivers.linux_driver import LinuxDriver
 
 from hpc_board.model.text import one_line
@@ -40,7 +41,6 @@ _MUTE_TERMINALS = re.compile(r"(dumb|linux|unknown|cons|vt\d|ansi|sun)|\Z")
 _BACKGROUND = re.compile(r"\x1b\]11;([^\x07\x1b]{0,64})(?:\x07|\x1b\\)")
 _BACKGROUND_BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[^\x07\x1b]{0,64}\x1b?)?)?)?)?\Z")
 _RGB = re.compile(r"rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})(?:/[0-9a-f]{1,4})?", re.IGNORECASE)
-_LUMINANCE = (0.2126, 0.7152, 0.0722)
 _LIGHT_FROM = 0.5
 
 _ESCAPE_SECONDS = 2.0
@@ -98,9 +98,8 @@ def is_light(colour: str) -> bool | None:
     found = _RGB.fullmatch(colour.strip())
     if found is None:
         return None
-    parts = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
-    luminance: float = sum(weight * part for weight, part in zip(_LUMINANCE, parts, strict=True))
-    return luminance >= _LIGHT_FROM
+    red, green, blue = (255 * int(part, 16) // (16 ** len(part) - 1) for part in found.groups())
+    return Color(red, green, blue).brightness >= _LIGHT_FROM
 
 
 def has_colours(kind: str) -> bool:

@@ -1,6 +1,6 @@
 """Colours of the app: its own themes, the tones that Textual's themes lack, and the look without colours."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 from hpc_board.tui.palette import Tone
 
 
-def _theme(name: str, *, dark: bool, colours: Mapping[str, str]) -> Theme:
+def _theme(name: str, *, dark: bool, **colours: str) -> Theme:
     accent, background = colours["accent"], colours["background"]
     return Theme(
         name=name,
@@ -51,67 +51,61 @@ def _theme(name: str, *, dark: bool, colours: Mapping[str, str]) -> Theme:
 DARK = _theme(
     "hpc-board",
     dark=True,
-    colours={
-        "accent": "#2fe0d0",
-        "own": "#f59be6",
-        "muted": "#93b0b1",
-        "good": "#a5e075",
-        "waiting": "#ffcf6b",
-        "bad": "#ff8d80",
-        "foreground": "#dcebea",
-        "background": "#0a1416",
-        "surface": "#0f1f22",
-        "panel": "#11363a",
-        "cursor": "#10454a",
-        "on_cursor": "#ffffff",
-        "faint": "#1a3336",
-        "bar": "#2c5156",
-        "bar_hover": "#45777c",
-    },
+    accent="#2fe0d0",
+    own="#f59be6",
+    muted="#93b0b1",
+    good="#a5e075",
+    waiting="#ffcf6b",
+    bad="#ff8d80",
+    foreground="#dcebea",
+    background="#0a1416",
+    surface="#0f1f22",
+    panel="#11363a",
+    cursor="#10454a",
+    on_cursor="#ffffff",
+    faint="#1a3336",
+    bar="#2c5156",
+    bar_hover="#45777c",
 )
 
 LIGHT = _theme(
     "hpc-board-light",
     dark=False,
-    colours={
-        "accent": "#00686a",
-        "own": "#a0148c",
-        "muted": "#46605f",
-        "good": "#2b661b",
-        "waiting": "#7a5200",
-        "bad": "#b3261e",
-        "foreground": "#10292b",
-        "background": "#f7fbfa",
-        "surface": "#eaf4f3",
-        "panel": "#cfe7e5",
-        "cursor": "#a4e3dd",
-        "on_cursor": "#06272a",
-        "faint": "#dcebea",
-        "bar": "#a9c4c2",
-        "bar_hover": "#7fa3a1",
-    },
+    accent="#00686a",
+    own="#a0148c",
+    muted="#46605f",
+    good="#2b661b",
+    waiting="#7a5200",
+    bad="#b3261e",
+    foreground="#10292b",
+    background="#f7fbfa",
+    surface="#eaf4f3",
+    panel="#cfe7e5",
+    cursor="#a4e3dd",
+    on_cursor="#06272a",
+    faint="#dcebea",
+    bar="#a9c4c2",
+    bar_hover="#7fa3a1",
 )
 
 COLOURLESS = _theme(
     "colourless",
     dark=True,
-    colours={
-        "accent": "#ffff00",
-        "own": "#ffff00",
-        "muted": "#808080",
-        "good": "#ffffff",
-        "waiting": "#ffffff",
-        "bad": "#ffff00",
-        "foreground": "#ffffff",
-        "background": "#000000",
-        "surface": "#000000",
-        "panel": "#000000",
-        "cursor": "#ffffff",
-        "on_cursor": "#000000",
-        "faint": "#000000",
-        "bar": "#808080",
-        "bar_hover": "#808080",
-    },
+    accent="#ffff00",
+    own="#ffff00",
+    muted="#808080",
+    good="#ffffff",
+    waiting="#ffffff",
+    bad="#ffff00",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#000000",
+    panel="#000000",
+    cursor="#ffffff",
+    on_cursor="#000000",
+    faint="#000000",
+    bar="#808080",
+    bar_hover="#808080",
 )
 """The theme of a terminal without colours, whose colours `Colourless` replaces."""
 

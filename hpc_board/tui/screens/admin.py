@@ -34,7 +34,6 @@ from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.moderation import limits_text
 from hpc_board.tui import admin_tables, targets
-from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
@@ -50,9 +49,9 @@ _FOR_CREATORS = tuple(page for page in _PAGES if page[0] in ("boards", "runs"))
 
 _ACTIONS = {
     "boards": ("visibility", "terms", "stop", "limits", "rerun_best", "standings"),
-    "people": ("ban",),
-    "runs": ("rerun_best", "remove", "submit", *ON_A_RUN),
-    "log": (),
+    "people": ("ban", "user"),
+    "runs": ("rerun_best", "remove", "submit", "user", *ON_A_RUN),
+    "log": ("user",),
 }
 """The actions of each page."""
 
@@ -144,8 +143,6 @@ class AdminScreen(RunScreen):
         if (elsewhere and action not in _ACTIONS[self._page]) or (
             action == "stop" and not (self._is_admin and self.answered_at("stop"))
         ):
-            return False
-        if action == "user" and self._page == "boards":
             return False
         if action == "show" and parameters[0] not in self._names:
             return False
@@ -481,7 +478,7 @@ class AdminScreen(RunScreen):
             case PersonState(name=name):
                 self._turn_to("runs", scope=name)
             case Run(id=number):
-                self.post_message(Open(targets.Report(number)))
+                self.lead_to(targets.Report(number))
             case Decision(kind=kind, subject=subject) if kind == USER:
                 self._turn_to("people", subject)
             case Decision(kind=kind, subject=subject) if kind == BOARD:

@@ -292,7 +292,7 @@ class BoardScreen(Screen[None]):
 
     def action_user(self) -> None:
         if self.user_in_hand is not None:
-            self.post_message(Open(targets.User(self.user_in_hand)))
+            self.lead_to(targets.User(self.user_in_hand))
 
     @property
     def gpu_in_hand(self) -> str | None:
@@ -327,15 +327,8 @@ class BoardScreen(Screen[None]):
             Line("For", str(seconds // 60), beside=f"min, {LEAST_HOLD_MINUTES} to {rules.minutes}"),
             Line("Idle", str(idle_seconds // 60), beside=f"min without a run, 1 to {rules.idle_minutes}"),
         ]
-        ask = AskLines(
-            f"Hold {gpu} for your next runs",
-            lines,
-            "Hold",
-            about=_HOLD_HELP,
-            check=times,
-            at_once=True,
-        )
-        self.app.push_screen(ask, act)
+        question = f"Hold {gpu} for your next runs"
+        self.app.push_screen(AskLines(question, lines, "Hold", about=_HOLD_HELP, check=times, at_once=True), act)
 
     def offer_release(self, runner: Runner) -> None:
         """Release a GPU that the user holds, after a question with the cost so far."""
@@ -351,12 +344,10 @@ class BoardScreen(Screen[None]):
         if runner.is_ending:
             self.notify(f"{runner.gpu} is being released: it ends after its current run.")
             return
-        question = f"Release {runner.gpu}? Its job has not started."
+        words = "Its job has not started."
         if runner.started_at is not None:
-            question = (
-                f"Release {runner.gpu}? So far you {cost_text(runner, self.now())}. It ends after its current run."
-            )
-        self.confirm(question, "Release it", "Keep it", release)
+            words = f"So far you {cost_text(runner, self.now())}. It ends after its current run."
+        self.confirm(f"Release {runner.gpu}? {words}", "Release it", "Keep it", release)
 
     def _tell_runner(self, runner: Runner) -> None:
         self.post_message(RunnerChanged(runner))
@@ -372,7 +363,8 @@ class BoardScreen(Screen[None]):
 
         self.ask("submit", question, self.lead_to, whom=THE_FILE)
 
-    def lead_to(self, target: targets.Target) -> None:
+    def lead_to(self, target: Target) -> None:
+        """Ask the app to open a target."""
         self.post_message(Open(target))
 
     def latest_of(self, task: str) -> tuple[Run, Path] | None:
@@ -396,9 +388,9 @@ class BoardScreen(Screen[None]):
 
         def watch(file: Path | None) -> None:
             if file is not None:
-                self.post_message(Open(targets.Watch(file, run.task, (run.gpu,), mode=mode)))
+                self.lead_to(targets.Watch(file, run.task, (run.gpu,), mode=mode))
             else:
-                self.post_message(Open(targets.Submit(run.task, (run.gpu,), mode, of_run=run)))
+                self.lead_to(targets.Submit(run.task, (run.gpu,), mode, of_run=run))
                 self.notify_after_opening("Choose the file to watch, then press Watch.")
 
         self.ask("watch", partial(self._file_of, run), watch, whom=THE_FILE)
@@ -437,7 +429,7 @@ class BoardScreen(Screen[None]):
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found
-            self.post_message(Open(targets.Edit(file, task.name, gpus, mode)))
+            self.lead_to(targets.Edit(file, task.name, gpus, mode))
             if is_new:
                 self.remember_folder(file)
 
@@ -593,7 +585,7 @@ class BoardScreen(Screen[None]):
         self.error_box.show(failure, age, self.DETAILS_PLACE if subject == SCHEDULER else "")
 
     @on(Answer)
-    async def _take_answer(self, event: Answer[Any]) -> None:
+    async def _take_answer(self, event: Answer) -> None:
         # The answer may belong to a question that was replaced.
         asked = self._open_questions.get(event.subject)
         if asked is None or asked.number != event.number:

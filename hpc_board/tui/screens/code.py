@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
-from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line
 from hpc_board.tui import targets
 from hpc_board.tui.screens.base import Clock
@@ -42,11 +41,8 @@ class CodeScreen(RunScreen):
         self.show_place(f"File of run {self._run}")
         self.view.say("Loading the file …")
         self.view.view.focus()
-
-        def refuse(_: BoardError) -> None:
-            self.view.say("The file is not shown.")
-
-        self.ask("code", partial(source_of, self.board, self._run), self._show, failed=refuse)
+        read = partial(source_of, self.board, self._run)
+        self.ask("code", read, self._show, failed=lambda _: self.view.say("The file is not shown."))
         self.ask("run", partial(self.board.runs.get, self._run), self._take_run)
 
     def _take_run(self, run: Run) -> None:

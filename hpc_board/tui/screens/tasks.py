@@ -33,7 +33,6 @@ from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text
 from hpc_board.report.tasks import hidden_text
 from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
-from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, THE_FILE, BoardScreen, Clock
 from hpc_board.tui.verbs import app_binding, binding, bindings, page_bindings
@@ -192,13 +191,13 @@ class TasksScreen(BoardScreen):
 
     def action_submit(self) -> None:
         if self.grid.current is None:
-            self.post_message(Open(targets.Submit()))
+            self.lead_to(targets.Submit())
         else:
             self.submit_latest_of(self.grid.current)
 
     def action_standings(self) -> None:
         if self.grid.current is not None:
-            self.post_message(Open(targets.Standings(self.grid.current)))
+            self.lead_to(targets.Standings(self.grid.current))
 
     def action_filter(self) -> None:
         self._set_reading(is_reading=False)
@@ -223,17 +222,9 @@ class TasksScreen(BoardScreen):
         self.grid.focus()
 
     def action_write(self) -> None:
-        task = self._selected
-        if task is None:
-            return
-        file = local_files.starter_file(self.memory, task)
-        try:
-            local_files.starter_text(task, file.name)
-        except InputError as error:
-            self.fail("write", error)
-            return
-        self.forget_failure("write")
-        self._ask_path(task, file)
+        if (task := self._selected) is not None:
+            self.forget_failure("write")
+            self._ask_path(task, local_files.starter_file(self.memory, task))
 
     def _ask_path(self, task: Task, path: Path) -> None:
         from hpc_board.tui.screens.dialogs import AskLines, Line
@@ -295,9 +286,9 @@ class TasksScreen(BoardScreen):
         def watch(found: tuple[Path, bool, tuple[str, ...]]) -> None:
             file, is_new, gpus = found
             if gpus:
-                self.post_message(Open(targets.Watch(file, task.name, gpus)))
+                self.lead_to(targets.Watch(file, task.name, gpus))
             else:
-                self.post_message(Open(targets.Submit(task.name, file=file)))
+                self.lead_to(targets.Submit(task.name, file=file))
                 self.notify_after_opening("Choose the GPUs, then press Watch.")
             if is_new:
                 self.remember_folder(file)
@@ -619,16 +610,15 @@ class TasksScreen(BoardScreen):
         left, _ = time_left(task.deadline, self.now())
         ranked_by = RANKING_WORDS[task.ranking_by].removesuffix(" of the benchmarks")
         tests, benchmarks = count_text(len(task.tests), "test"), count_text(len(task.benchmarks), "benchmark")
-        more = [("Hidden cases", f"{text}, in ranked runs")] if (text := hidden_text(task)) else []
-        more += [("Inputs to prepare", one_line(", ".join(map(str, task.prepare))))] if task.prepare else []
-        more += [("Means", rule)] if (rule := task.means.words()) else []
-        several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
+        hidden = hidden_text(task)
         return facts(
             [
                 ("Deadline", f"{moment_words(task.deadline)} ({left})" if task.deadline else ""),
-                *several,
+                ("Languages", ", ".join(task.accepted) if len(task.accepted) > 1 else ""),
                 ("Cases", f"{tests}, {benchmarks}, ranked by {ranked_by}"),
-                *more,
+                ("Hidden cases", f"{hidden}, in ranked runs" if hidden else ""),
+                ("Inputs to prepare", one_line(", ".join(map(str, task.prepare)))),
+                ("Means", task.means.words()),
             ]
         )
 

@@ -33,7 +33,6 @@ from hpc_board.report.formatting import span_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing, speed_text
 from hpc_board.tui.local_files import remember_sent, saved_state
-from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import BAR_CELLS, TIMED, WATCHED, Line, cells
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
@@ -223,13 +222,13 @@ class WatchScreen(RunScreen):
     def action_submit(self) -> None:
         watched, run = self._watched, self.pane.selected
         mode = None if run is None else self._next_mode(run)
-        self.post_message(Open(targets.Submit(watched.task, watched.gpus, mode, watched.file)))
+        self.lead_to(targets.Submit(watched.task, watched.gpus, mode, watched.file))
 
     def follow_sent(self, runs: Sequence[Run]) -> None:
         self._take_sent(self.now(), runs)
 
     def action_edit(self) -> None:
-        self.post_message(Open(targets.Edit(self._watched.file, watched=True)))
+        self.lead_to(targets.Edit(self._watched.file, watched=True))
 
     def _look(self) -> None:
         """Read the file, unless another screen is in front."""

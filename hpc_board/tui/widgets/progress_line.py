@@ -82,13 +82,9 @@ def usual_time_of(board: Board, run: Run) -> UsualTime:
     found = board.runs.list(
         user=run.user, task=run.task, gpu=run.gpu, mode=run.mode, verdict=Verdict.PASS, limit=_EARLIER_MAX
     )
-    earlier = [each for each in found if each.ended_at is not None and each.task_version == run.task_version]
-    started = board.runs.started([each.id for each in earlier])
-    times = [
-        (each.ended_at - started[each.id]).total_seconds()
-        for each in earlier
-        if each.ended_at is not None and each.id in started
-    ]
+    ended = {each.id: each.ended_at for each in found if each.task_version == run.task_version}
+    started = board.runs.started([*ended])
+    times = [(at - started[number]).total_seconds() for number, at in ended.items() if at and number in started]
     return UsualTime(counts, timedelta(seconds=max(0.0, median(times))) if times else None)
 
 
