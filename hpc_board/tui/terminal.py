@@ -34,7 +34,6 @@ _NO_TERMINAL = 129
 _COLOURS_MIN = 8
 """The fewest colours in which the app can be read."""
 
-_BACKGROUND_QUERY = "\x1b]11;?\x1b\\"
 _MUTE_TERMINALS = re.compile(r"(dumb|linux|unknown|cons|vt\d|ansi|sun)|\Z")
 """Terminals without such a query by the start of their names; some of them would show it as text."""
 
@@ -125,7 +124,7 @@ def background_query(environ: Mapping[str, str]) -> str:
     """
     if environ.get("NO_COLOR") or _MUTE_TERMINALS.match(environ.get("TERM", "")):
         return ""
-    return _BACKGROUND_QUERY
+    return "\x1b]11;?\x1b\\"
 
 
 class TerminalDriver(LinuxDriver):

@@ -44,8 +44,8 @@ from hpc_board.tui.verbs import binding, bindings, page_bindings
 from hpc_board.tui.widgets.bars import PageTabs
 from hpc_board.tui.widgets.list_pane import ListPane
 
-_PAGES = (("boards", "Boards"), ("people", "Users"), ("runs", "Ranked runs"), ("log", "Log"))
-_FOR_CREATORS = tuple(page for page in _PAGES if page[0] in ("boards", "runs"))
+_PAGES = {"boards": "Boards", "people": "Users", "runs": "Ranked runs", "log": "Log"}
+_FOR_CREATORS = {page: _PAGES[page] for page in ("boards", "runs")}
 
 _ACTIONS = {
     "boards": ("visibility", "terms", "stop", "limits", "rerun_best", "standings"),
@@ -90,7 +90,7 @@ class AdminScreen(RunScreen):
         binding("rerun", "Rerun the best submissions, or confirm a score", action="rerun_best", id="admin.rerun"),
         *bindings("ban", "remove", "filter", "sort", "reverse"),
         binding("refresh", show=False),
-        *page_bindings(_PAGES),
+        *page_bindings(_PAGES.items()),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, _DECISION)
     HELP: ClassVar[str] = (
@@ -114,7 +114,7 @@ class AdminScreen(RunScreen):
 
     def compose_body(self) -> ComposeResult:
         yield Static(toned("Loading …", Tone.MUTED), id="stop", markup=False)
-        yield PageTabs(self._pages)
+        yield PageTabs([*self._pages.items()])
         lists: dict[str, tuple[Any, Callable[[str], Page[Any]]]] = {
             "boards": (admin_tables.boards, self._boards),
             "people": (admin_tables.people, self._people),
@@ -122,13 +122,13 @@ class AdminScreen(RunScreen):
             "log": (admin_tables.log, self._log),
         }
         with Container(id="lists"):
-            for name, _ in self._pages:
+            for name in self._pages:
                 kind, pages = lists[name]
                 yield ListPane(kind(self.now), pages, id=name).data_bind(BoardScreen.marked)
 
     def begin(self) -> None:
         page = self.memory.get("admin", "page", "boards")
-        self.action_show(page if page in self._names else "boards")
+        self.action_show(page if page in self._pages else "boards")
 
     def on_screen_resume(self) -> None:
         self._ask(patient=True)
@@ -144,7 +144,7 @@ class AdminScreen(RunScreen):
             action == "stop" and not (self._is_admin and self.answered_at("stop"))
         ):
             return False
-        if action == "show" and parameters[0] not in self._names:
+        if action == "show" and parameters[0] not in self._pages:
             return False
         return super().check_action(action, parameters)
 
@@ -173,12 +173,13 @@ class AdminScreen(RunScreen):
             pane.display = pane.id == page
         self.page_tabs.show_page(page)
         self._pane.grid.focus()
-        self.show_place("Admin", dict(self._pages)[page])
+        self.show_place("Admin", self._pages[page])
         self.refresh_bindings()
         self._ask(patient=False)
 
     def action_turn(self, by: int) -> None:
-        self.action_show(self._names[(self._names.index(self._page) + by) % len(self._names)])
+        pages = [*self._pages]
+        self.action_show(pages[(pages.index(self._page) + by) % len(pages)])
 
     def action_again(self) -> None:
         self._ask(patient=False)
@@ -364,10 +365,6 @@ class AdminScreen(RunScreen):
         self._decide(question, [Line("Reason", placeholder="shown to all users", needed=True)], "Remove", remove)
 
     # All pages
-
-    @property
-    def _names(self) -> list[str]:
-        return [name for name, _ in self._pages]
 
     @property
     def _pane(self) -> ListPane[Any]:

@@ -117,13 +117,10 @@ class BoardScreen(Screen[None]):
     """The place of the whole error of a scheduler, which is a line elsewhere; empty on the screen that shows it."""
 
     runs_state: var[RunsState] = var(RunsState())
-    """The user's runs in flight, bound to the app's value like the three below."""
     runner_rules: var[RunnerRules | None] = var(None)
-    """The board's bounds of runners, once they are known."""
     marked: var[int | None] = var(None)
-    """The run that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
-    """The start of a query to the schedulers that has no answer yet."""
+    """The four are bound to the app's values, which have their meanings."""
     is_opening: var[bool] = var(False)
     """True while a question is open whose answer opens another screen."""
 

@@ -179,9 +179,8 @@ class WatchScreen(RunScreen):
         self._read_change()
 
     def look_again(self) -> None:
-        numbers = sorted(self._saved_at, reverse=True)[:_SHOWN_MAX]
-        if numbers and not all(run.state.ended for run in self._runs if run.id in numbers):
-            self._read(numbers)
+        if not all(run.state.ended for run in self._runs):
+            self._read()
         self._show_standing()
 
     def show_ages(self) -> None:
@@ -311,9 +310,11 @@ class WatchScreen(RunScreen):
         self._saved_at |= {run.id: at for run in runs}
         self._runs = (*reversed(runs), *self._runs)[:_SHOWN_MAX]
         self._show_runs(select=str(self._runs[0].id))
-        self._read([run.id for run in self._runs])
+        self._read()
 
-    def _read(self, numbers: list[int]) -> None:
+    def _read(self) -> None:
+        numbers = [run.id for run in self._runs]
+
         def question() -> _Read:
             runs = tuple(self.board.runs.get(number) for number in numbers)
             going = [run.id for run in runs if not run.state.ended]
