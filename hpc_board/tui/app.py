@@ -300,10 +300,8 @@ class BoardApp(App[None]):
         return themes.tone_variables(self.current_theme)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return the filters of drawn lines; without colours, that of `themes` replaces Textual's greys."""
-        if self.no_color:
-            return [themes.Colourless()]
-        return super().get_line_filters()
+        # Textual's own makes greys of colours.
+        return [themes.Colourless()] if self.no_color else super().get_line_filters()
 
     def get_default_screen(self) -> Screen[None]:
         return OpeningScreen()
@@ -412,22 +410,17 @@ class BoardApp(App[None]):
     def action_help(self) -> None:
         from hpc_board.tui.screens.dialogs import HelpKey, HelpScreen, KeyGroup
 
-        def group(active: ActiveBinding) -> KeyGroup:
-            if (active.node is self and active.binding.action not in PLACES) or active.binding.id == "screen.back":
-                return KeyGroup.APP
-            return KeyGroup.PLACES if keys.opens_place(active.binding.action) else KeyGroup.ACTIONS
-
-        if (screen := self._front) is not None:
-            lines = [
-                HelpKey(
-                    self.get_key_display(active.binding),
-                    active.binding.tooltip,
-                    active.binding.id or "",
-                    group(active),
-                )
-                for active in _explained(screen)
-            ]
-            self.push_screen(HelpScreen(screen.NAME, screen.HELP, lines))
+        if (screen := self._front) is None:
+            return
+        lines = []
+        for active in _explained(screen):
+            binding, group = active.binding, KeyGroup.ACTIONS
+            if binding.id == "screen.back" or (active.node is self and binding.action not in PLACES):
+                group = KeyGroup.APP
+            elif keys.opens_place(binding.action):
+                group = KeyGroup.PLACES
+            lines.append(HelpKey(self.get_key_display(binding), binding.tooltip, binding.id or "", group))
+        self.push_screen(HelpScreen(screen.NAME, screen.HELP, lines))
 
     def action_commands(self) -> None:
         if (screen := self._front) is None:
@@ -884,7 +877,7 @@ class BoardApp(App[None]):
         else:
             for ended, rank in event.ended:
                 if self._place != targets.Report(ended.id):
-                    self._notify_end(ended, rank, toast=not self._is_shown(ended, rank))
+                    self._notify_end(ended, rank)
         self._tell_records(event.entries)
         self._post_tick()
         if not self._board.served:
@@ -928,14 +921,14 @@ class BoardApp(App[None]):
                 return rank != 1
         return False
 
-    def _notify_end(self, run: "Run", rank: int | None, *, toast: bool) -> None:
+    def _notify_end(self, run: "Run", rank: int | None) -> None:
         from hpc_board.report.formatting import score_text
         from hpc_board.tui.formatting import state
 
         word, tone = state(run)
         place = f"rank {rank}" if rank and rank > 1 else "first place" if rank else ""
         words = ", ".join(filter(None, (f"{run.task} on {run.gpu}: {word}", score_text(run.score_s), place)))
-        if toast:
+        if not self._is_shown(run, rank):
             self._tell(words, f"Run {run.id}", good=tone is Tone.GOOD)
         self._ring(f"Run {run.id}: {words}")
 

@@ -1,9 +1,7 @@
 """The screens that need no board: the frame until it is open, and the message of a terminal that is too small."""
 
-from itertools import islice
 from typing import ClassVar
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
@@ -30,10 +28,9 @@ class OpeningScreen(Screen[None]):
         self.set_timer(_QUIET_SECONDS, self._show_message)
 
     def _show_message(self) -> None:
-        quits = (active.binding for active in self.active_bindings.values() if active.binding.action == "quit")
-        leave = "".join(f" {self.app.get_key_display(binding)} quits." for binding in islice(quits, 1))
-        words = Text(f"Opening the board …{leave}", Tone.MUTED.value)
-        self.query_one("#words", Static).update(words)
+        quits = [active.binding for active in self.active_bindings.values() if active.binding.action == "quit"]
+        leave = f" {self.app.get_key_display(quits[0])} quits." if quits else ""
+        self.query_one("#words", Static).update(toned(f"Opening the board …{leave}", Tone.MUTED))
 
 
 class TooSmallScreen(ModalScreen[None]):
