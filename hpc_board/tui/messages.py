@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Answer(Message, bubble=False):
-    """The answer of a worker thread to question `number` on `subject`: a value or an error."""
+    """The answer of a worker thread to the question `asked` on `subject`: a value or an error."""
 
     subject: str
-    number: int = 0
+    asked: object = None
     value: Any = None
     failure: BoardError | None = None
 

@@ -1,6 +1,5 @@
 """The base of all screens: the frame, and questions to the board in threads."""
 
-import itertools
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
@@ -82,11 +81,10 @@ def _ignore(_: object) -> None:
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """An open question: addressee, start of the wait, number on this screen, handlers of the answer and the error."""
+    """An open question: addressee, start of the wait, handlers of the answer and the error."""
 
     whom: str
     since: datetime
-    number: int = 0
     then: Callable[[Any], Awaitable[None] | None] = _ignore
     failed: Callable[[BoardError], None] = _ignore
 
@@ -147,7 +145,6 @@ class BoardScreen(Screen[None]):
         self.way: tuple[str, ...] = ()
         """The place of the screen from which this one was opened, which the app sets too; empty above the tasks."""
         self._open_questions: dict[str, _Question] = {}
-        self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
         self._answered: dict[str, datetime] = {}
         self._is_outdated = False
@@ -204,9 +201,9 @@ class BoardScreen(Screen[None]):
             return
         # A replacement inherits the start of the wait.
         since = self._open_questions[subject].since if subject in self._open_questions else self.now()
-        asked = self._open_questions[subject] = _Question(whom, since, next(self._numbers), then, failed)
+        asked = self._open_questions[subject] = _Question(whom, since, then, failed)
         self._show_opening()
-        find_out = partial(self._find_out, subject, asked.number, question)
+        find_out = partial(self._find_out, subject, asked, question)
         self.run_worker(find_out, group=subject, exclusive=True, thread=True)
 
     def read(self, pane: ListPane[Any], *, patient: bool = True) -> None:
@@ -544,11 +541,11 @@ class BoardScreen(Screen[None]):
         shown = [pane for pane in self.query(ListPane) if pane.display]
         return next((pane for pane in shown if pane.has_focus_within), shown[0])
 
-    def _find_out(self, subject: str, number: int, question: Callable[[], T]) -> None:
+    def _find_out(self, subject: str, asked: _Question, question: Callable[[], T]) -> None:
         try:
-            answer = Answer(subject, number, question())
+            answer = Answer(subject, asked, question())
         except BoardError as error:
-            answer = Answer(subject, number, failure=error)
+            answer = Answer(subject, asked, failure=error)
         self.post_message(answer)
 
     def _show_runs_state(self) -> None:
@@ -585,7 +582,7 @@ class BoardScreen(Screen[None]):
     async def _take_answer(self, event: Answer) -> None:
         # The answer may belong to a question that was replaced.
         asked = self._open_questions.get(event.subject)
-        if asked is None or asked.number != event.number:
+        if asked is None or asked is not event.asked:
             return
         self._open_questions.pop(event.subject)
         self._show_runs_state()
