@@ -123,7 +123,7 @@ class Asker:
 QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`show`, first page": lambda asker: asker.page(Rows.USERS),
     "a rank, the last one's": lambda asker: asker.store.standings.placing(asker.last_run),
-    "`show-personal`, first page": lambda asker: asker.page(Rows.OWN),
+    "`show --own`, first page": lambda asker: asker.page(Rows.OWN),
     "`show --user`": lambda asker: asker.store.standings.of_user(_USER, _TASKS),
     "`runs`": lambda asker: asker.runs(RunQuery(user=_USER)),
     "`runs --task`": lambda asker: asker.runs(RunQuery(user=_USER, task=_BUSY.name)),

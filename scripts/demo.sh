@@ -42,7 +42,7 @@ show submit "../examples/$first/faster.py" --gpu CPU --mode ranked --wait
 show submit "../examples/$second/faster.py" --gpu CPU --mode ranked --wait
 show show "$first"
 show show "$second"
-show show-personal "$first"
+show show "$first" --own
 
 cat <<NEXT
 

@@ -504,6 +504,10 @@ def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog)
             hint=f"Change it in that folder, or copy it to a board with `hpc-board create {name} {name}`.",
         )
     names = [board.name for board in boards]
+    if name.isdecimal():
+        return InputError(
+            f'unknown board "{one_line(name, 80)}".', hint="`hpc-board cancel ID` cancels a run; ended runs stay."
+        )
     return InputError(
         f'unknown board "{one_line(name, 80)}".{suggestion(name, names)}',
         hint=f"User boards: {', '.join(names)}."

@@ -24,6 +24,12 @@ _LISTED = {
 }
 """The place that lists the values of an argument, by its name."""
 
+_OF_ONE = {
+    **dict.fromkeys(("status", "runs"), "`hpc-board run ID` shows one run."),
+    "list": "`hpc-board task TASK` shows one task.",
+}
+"""The command that takes the argument which a list refuses."""
+
 _ERROR_COLUMNS, _HINT_COLUMNS = len("error: "), len("hint: ")
 
 DONE = 0
@@ -156,8 +162,10 @@ def _print_usage_error(error: click.ClickException) -> None:
 
 
 def _hint_of(error: click.ClickException) -> str:
-    """Return the place that lists the values of a missing argument; empty for any other error."""
+    """Return the place that lists the values of a missing argument, or takes a refused one; else an empty string."""
     missing = error.param if isinstance(error, click.MissingParameter) else None
+    if isinstance(error, click.UsageError) and error.ctx and "extra argument" in error.message:
+        return _OF_ONE.get(error.ctx.info_name or "", "")
     return _LISTED.get((missing and missing.name) or "", "")
 
 

@@ -14,7 +14,7 @@ import click
 from hpc_board import __version__
 from hpc_board.cli.exits import Program
 from hpc_board.cli.global_options import PATH, config_of, global_options, take_global_options
-from hpc_board.cli.options import JsonCommand, Open, examples, json_option, open_board, take_text
+from hpc_board.cli.options import COMMANDS_BY_WORD, JsonCommand, Open, examples, json_option, open_board, take_text
 from hpc_board.cli.streams import open_streams
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class _FileOrCommand(Program):
                 return "app", _app, args
             if Path(word).suffix in EXTENSIONS:
                 raise click.UsageError(f"{word}: no such file or command.", ctx)
+            if meant := COMMANDS_BY_WORD.get(word):
+                raise click.UsageError(f"unknown command {word!r}. Did you mean `hpc-board {meant}`?", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and loaded(command), rest
 
@@ -227,7 +229,6 @@ _COMMANDS = {
     ),
     "Results": (
         ("show", "standings:show", "Show the standings of a task on each GPU."),
-        ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
         ("history", "standings:history", "Show your times on a board over time."),
         ("feed", "standings:feed", "Show recent changes to the standings."),
         ("compare", "standings:compare", "Compare the files of two runs."),

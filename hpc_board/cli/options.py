@@ -34,6 +34,8 @@ class Number(click.ParamType[int]):
         self._words = words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if self is NUMBER and (command := RUN_COMMANDS.get(value)):
+            raise click.UsageError(f"{value!r} is not a run number. Did you mean `hpc-board {command}`?", ctx)
         try:
             number = int(value)
         except ValueError:
@@ -118,6 +120,36 @@ def take_text(command: click.Command) -> None:
         for each in command.commands.values():
             take_text(each)
 
+
+COMMANDS_BY_WORD: Mapping[str, str] = {
+    word: command
+    for command, words in {
+        "show TASK": "board leaderboard standings rank ranks ranking rankings results scores",
+        "show TASK --own": "mine personal show-personal",
+        "show": "boards leaderboards",
+        "list": "ls tasks problems",
+        "status": "queue jobs ps squeue",
+        "run ID": "view info result report",
+        "run ID --log": "log logs output",
+        "cancel ID": "kill stop abort scancel rm",
+        "compare ID OTHER": "diff",
+        "code ID": "cat source",
+        "submit FILE": "sbatch push upload rerun retry",
+        **{f"submit FILE --mode {mode}": mode for mode in ("test", "benchmark", "profile", "ranked", "sanitize")},
+        "admin init": "init setup config",
+        "admin doctor": "doctor check",
+    }.items()
+    for word in words.split()
+}
+"""The commands for words that users of other tools try in the place of a command."""
+
+RUN_COMMANDS: Mapping[str, str] = {
+    **{word: f"{word} ID" for word in ("cancel", "code", "watch")},
+    **{word: COMMANDS_BY_WORD[word] for word in ("view", "log", "logs", "kill", "diff")},
+    **dict.fromkeys(("list", "ls"), "runs"),
+    "show": "run ID",
+}
+"""The commands for words in the place of a run's number, as in `run show 2`."""
 
 ROWS_MAX = 1_000_000
 NUMBER = Number(words="run number. `hpc-board runs` lists your runs.")

@@ -1,4 +1,4 @@
-"""`show`, `show-personal`, `history`, `feed` and `compare`: standings, scores over time, and two files."""
+"""`show`, `history`, `feed` and `compare`: standings, scores over time, and two files."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -80,12 +80,13 @@ _version = click.option(
     "hpc-board show vectoradd_py --gpu H100,A100 --json",
     "hpc-board show vectoradd_py --gpu H100 --top 20 --from 21",
     "hpc-board show vectoradd_py --gpu H100 --rank 3",
+    "hpc-board show vectoradd_py --own",
     "hpc-board show vectoradd_py --task-version previous",
     "hpc-board show vectoradd_py --by entrant",
     "hpc-board show --user ada --by entrant",
     "hpc-board show --competition practice",
     sections={
-        "Rows": ("gpus", "top", "place", "all_runs", "by", "rank"),
+        "Rows": ("gpus", "top", "place", "own", "all_runs", "by", "rank"),
         "Other standings": ("version", "user", "competition", "versions"),
     },
 )
@@ -93,6 +94,7 @@ _version = click.option(
 @_gpus
 @_top
 @_from
+@click.option("--own", is_flag=True, help="Only your own passing ranked runs, ranked among themselves.")
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only each user's best.")
 @by_option("One row for each account, or for each of its entrants.")
 @click.option("--rank", type=Number(ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
@@ -109,6 +111,7 @@ def show(
     gpus: tuple[str, ...],
     top: int | None,
     place: int,
+    own: bool,
     all_runs: bool,
     by: str,
     rank: int | None,
@@ -123,17 +126,19 @@ def show(
     A row is an account's best passing ranked run, or with --by entrant that of each of its entrants. Your own row is
     always shown. Rows without a rank are the task's reference and milestones. Without TASK, it lists the boards
     with their leaders.
+
+    With --own, late runs and those removed by an admin follow, with the reason.
     """
-    by_entrant, of_rows = by == By.ENTRANT, all_runs or top is not None or place > 1
+    by_entrant, of_rows = by == By.ENTRANT, own or all_runs or top is not None or place > 1
     of_page = of_rows or by_entrant
-    if all_runs and by_entrant:
-        raise click.UsageError("--by entrant and --all-runs are mutually exclusive.")
+    if own + all_runs + by_entrant > 1:
+        raise click.UsageError("--own, --all-runs and --by entrant are mutually exclusive.")
     if rank is not None and of_page:
-        raise click.UsageError("--rank cannot be combined with --top, --from, --by or --all-runs.")
+        raise click.UsageError("--rank cannot be combined with --top, --from, --own, --by or --all-runs.")
     if versions and (rank is not None or of_page or gpus or version):
         raise click.UsageError("--versions cannot be combined with other options.")
     if user is not None or competition is not None:
-        others = of_rows if competition is None else all_runs or place > 1 or by == "entrant" or user
+        others = of_rows if competition is None else own or all_runs or place > 1 or by == "entrant" or user
         if name or gpus or rank is not None or version or versions or others:
             if user is not None and name:
                 words = f"`hpc-board history {name} --user {user}` shows a user's runs on a leaderboard"
@@ -154,43 +159,12 @@ def show(
     if rank is not None:
         _print_rank(board, name, chosen, rank, version, as_json=as_json)
         return
-    rows = Rows.RUNS if all_runs else Rows.ENTRANTS if by_entrant else Rows.USERS
+    rows = Rows.OWN if own else Rows.RUNS if all_runs else Rows.ENTRANTS if by_entrant else Rows.USERS
     limit = row_limit(top, _ROWS, as_json=as_json)
     pages = board.standings.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, rows, as_json=as_json)
     if version is None and not any(page.total for page in pages) and _standings_reset(board, name):
         remark(f"Standings reset. Former standings: `hpc-board show {name} --task-version previous`.")
-
-
-@command(
-    "hpc-board show-personal vectoradd_py --gpu H100",
-    "hpc-board show-personal vectoradd_py --top 5",
-)
-@_name
-@_gpus
-@_top
-@_from
-@_version
-def show_personal(
-    open_: Open,
-    *,
-    name: str,
-    gpus: tuple[str, ...],
-    top: int | None,
-    place: int,
-    version: str | None,
-    as_json: bool,
-) -> None:
-    """Show your passing ranked runs of a task on each GPU.
-
-    They are ranked among themselves, best first; the best one is in the standings. Runs removed by an admin follow,
-    with the reason, and late ones.
-    """
-    board = open_()
-    chosen = _gpu_names_of(board, name, gpus)
-    limit = row_limit(top, _ROWS, as_json=as_json)
-    pages = board.standings.pages(name, chosen, version=version, rows=Rows.OWN, limit=limit, offset=place - 1)
-    _print_pages(board, name, pages, Rows.OWN, as_json=as_json)
 
 
 @command(

@@ -39,7 +39,7 @@ class Catalog(msgspec.Struct, frozen=True):
             if Path(error.file).parent.name == name:
                 raise error
         names = [task.name for task in self.tasks]
-        near = suggestion(name, names)
+        near = f" `hpc-board run {name}` shows a run." if name.isdecimal() else suggestion(name, names)
         broken = f" {len(self.faults)} more cannot be read: hpc-board list" if self.faults else ""
         every = "`hpc-board list` lists the tasks." if near else f"Tasks: {', '.join(names) or 'none'}.{broken}"
         raise InputError(f'unknown task "{one_line(name, 80)}".{near}', hint=every)

@@ -35,7 +35,7 @@ def test_the_best_run_of_a_user_stands_on_the_board_and_all_of_them_in_the_histo
         assert done.returncode == (1 if text is WRONG else 0), done.stderr
     (shown,) = board.json("show", "double")["boards"]
     assert [(row["rank"], row["file_name"]) for row in shown["rows"]] == [(1, "fast.py")]
-    (personal,) = board.json("show-personal", "double")["boards"]
+    (personal,) = board.json("show", "double", "--own")["boards"]
     assert [(row["rank"], row["file_name"]) for row in personal["rows"]] == [(1, "fast.py"), (2, "slow.py")]
     runs = {run["file_name"]: run for run in board.json("runs")}
     assert runs["wrong.py"]["verdict"] == "wrong_value"

@@ -325,7 +325,7 @@ AFTER: dict[str, Callable[[Home], None]] = {
     "hpc-board task new softsign --language py --language cpp": quick,
     'hpc-board admin remove 12 --reason "returns what an earlier call computed"': another_version,
     'hpc-board delete softmax --reason "the course is over"': the_board_again,
-    "hpc-board show-personal softmax_py": two_gpus_of_a_cluster,
+    "hpc-board show softmax_py --own": two_gpus_of_a_cluster,
 }
 """The events between a command and the next one of its page."""
 

@@ -128,7 +128,7 @@ CASES = (
     Case("show.intervals", "show narrow"),
     Case("show.own-eval", "show histo"),
     Case("show.user", "show --user ada", files_alone=_ADVANCED),
-    Case("show-personal", "show-personal scan"),
+    Case("show.own", "show scan --own"),
     Case("history", "history scan"),
     Case("history.user", "history scan --gpu H100 --user cyd --task-version previous"),
     Case("feed", "feed"),

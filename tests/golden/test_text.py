@@ -63,7 +63,7 @@ CASES = (
     Case("show.parts", ["show scan --gpu H100 --top 1 --from 2", "show scan --all-runs", "show scan --rank 1"]),
     Case("show.versions", ["show scan --versions", "show scan --task-version previous", "show open_sort"]),
     Case("show.user", ["show --user ada", "show --user cyd"]),
-    Case("show-personal", ["show-personal scan", "show-personal narrow"]),
+    Case("show.own", ["show scan --own", "show narrow --own"]),
     Case("history", ["history scan", "history scan --user cyd --task-version previous"]),
     Case("feed", ["feed", "feed scan --user cyd"]),
     Case(

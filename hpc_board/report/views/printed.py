@@ -38,7 +38,7 @@ PRINTED = (
     (("show",), standings.VersionsView, "with `--versions`"),
     (("show",), standings.UserPageView, "with `--user`"),
     (("show",), grading.OverallView, "with `--competition`"),
-    (("show-personal",), standings.OwnStandingsView, ""),
+    (("show",), standings.OwnStandingsView, "with `--own`"),
     (("history",), standings.HistoriesView, ""),
     (("code",), runs.CodeView, ""),
     (("note",), runs.SubmissionNoteView, ""),

@@ -87,13 +87,13 @@ def test_a_late_run_is_among_the_own_ones_and_in_the_grades_without_points(place
     sent(place, "bob", 4e-6, HOUR)
     late_run = sent(place, "bob", 1e-6, 5 * HOUR)
     sent(place, "bob", 2e-6, 4 * HOUR)
-    own = read(place, "bob", "show-personal", "course", "--gpu", "CPU")["boards"][0]
+    own = read(place, "bob", "show", "course", "--own", "--gpu", "CPU")["boards"][0]
     assert [row["score_s"] for row in own["rows"]] == [4e-6]
     assert [(each["score_s"], each["late_s"]) for each in own["late"]] == [
         (2e-6, pytest.approx(2 * 3600, abs=60)),
         (1e-6, pytest.approx(3 * 3600, abs=60)),
     ]
-    shown = call(place, "bob", "show-personal", "course", "--gpu", "CPU").stdout
+    shown = call(place, "bob", "show", "course", "--own", "--gpu", "CPU").stdout
     assert f"Run {late_run.id}, 1.00 µs, not in the standings: late by " in shown
 
     grades = ("admin", "grades", "--task", "course", "--points", "pass: 20")

@@ -886,7 +886,7 @@ def test_a_closed_board_is_unknown_to_whoever_is_not_in_it(place: Recorded) -> N
     assert "echo" not in {each["name"] for each in read(place, "list", user="mallory")}
     for words in (
         ("show", "echo"),
-        ("show-personal", "echo"),
+        ("show", "echo", "--own"),
         ("task", "echo"),
         ("template", "echo"),
         ("submit", place.kernel, "--gpu", "CPU"),

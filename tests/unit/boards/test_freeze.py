@@ -32,7 +32,7 @@ SAME = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
 
 READ = (
     *("show course --top all", "show course --by entrant", "show course --all-runs", "show course --rank 1", "show"),
-    *("show --user ada", "show --user bob", "show course --versions", "show-personal course", "list", "feed"),
+    *("show --user ada", "show --user bob", "show course --versions", "show course --own", "list", "feed"),
     *("runs --all", "runs --user ada", "run 1", "run 2", "run 3", "task course", "update course --history"),
     *("history course --user ada", "history course", "compare 1 2"),
 )

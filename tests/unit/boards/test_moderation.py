@@ -568,9 +568,9 @@ def test_the_owner_sees_who_removed_a_run_and_why(board: Recorded) -> None:
     assert "is another run" not in shown
     assert f"{run.id}  vectoradd_py" in call(board, "ada", "runs").stdout
     assert "  removed\n" in call(board, "ada", "runs").stdout
-    personal = call(board, "ada", "show-personal", "vectoradd_py", "--gpu", "CPU").stdout
+    personal = call(board, "ada", "show", "vectoradd_py", "--own", "--gpu", "CPU").stdout
     assert f"Run {run.id}, 1.00 µs, not in the standings: {why}" in personal
-    (shown_board,) = json.loads(call(board, "ada", "show-personal", "vectoradd_py", "--gpu", "CPU", "--json").stdout)[
+    (shown_board,) = json.loads(call(board, "ada", "show", "vectoradd_py", "--own", "--gpu", "CPU", "--json").stdout)[
         "boards"
     ]
     assert [row["run"] for row in shown_board["rows"]] == [other.id]

@@ -162,7 +162,7 @@ def completed(board: Recorded, words: str) -> str:
 
 def test_task_and_gpu_names_are_completed(board: Recorded) -> None:
     assert "vectoradd_py" in completed(board, "hpc-board show vec")
-    assert "narrow" in completed(board, "hpc-board show-personal na")
+    assert "narrow" in completed(board, "hpc-board show --own na")
     assert "H100" in completed(board, "hpc-board submit kernel.py --gpu h")
 
 
@@ -297,7 +297,7 @@ def test_a_template_names_the_gpus_that_run_its_language_or_says_that_there_are_
     assert ("Test it:" in done.stderr) == bool(told)
 
 
-@pytest.mark.parametrize("command", ["show", "history", "show-personal"])
+@pytest.mark.parametrize("command", ["show", "history"])
 def test_standings_of_a_task_without_a_gpu_here_say_so(board: Recorded, command: str) -> None:
     board.settings.write_text(SETTINGS.replace("H100: {cluster: here, device: cpu}", ""))
     done = call(board, command, "narrow")

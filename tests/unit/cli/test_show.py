@@ -1,4 +1,4 @@
-"""The output of `show`, `show-personal`, `history`, `feed` and `admin milestones`. Nothing is evaluated here."""
+"""The output of `show`, `history`, `feed` and `admin milestones`. Nothing is evaluated here."""
 
 import getpass
 import json

@@ -27,7 +27,7 @@ LISTS = (
 )
 """The lists that read each run, for less than a microsecond."""
 
-PERSONAL = "`show-personal`, first page"
+PERSONAL = "`show --own`, first page"
 WHOLE = "`admin stats`"
 DAY = "`admin stats --days 1`"
 HOUR = ("sent within the hour", "users of the Admin screen")
