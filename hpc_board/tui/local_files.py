@@ -21,8 +21,9 @@ _SENT_MAX = 50
 
 
 def starter_file(memory: Memory, task: Task) -> Path:
-    """Return the path of the user's file for a task, beside the starter that was written last."""
-    return Path(memory.get("tasks", "folder", "")) / starter_name(task)
+    """Return the path of the user's file for a task: in the current folder, else beside the last written starter."""
+    here = Path(starter_name(task))
+    return here if is_file(here) else Path(memory.get("tasks", "folder", "")) / here
 
 
 def starter_name(task: Task) -> str:
@@ -56,6 +57,16 @@ def of_task(path: Path, task: Task) -> tuple[Path, bool]:
         raise InputError(f"{path} is not a file.", hint="Press W and enter another path.")
     write_file(path, starter_text(task, path.name).encode(), force=False)
     return path, True
+
+
+def is_for(path: Path, task: str) -> bool:
+    """Return whether a file can be submitted, and has no header that names another task."""
+    from hpc_board.runs.drafts import header, read_source
+
+    try:
+        return header(read_source(path)).leaderboard in (None, task)
+    except InputError:
+        return False
 
 
 def of_run(number: int, name: str, code: bytes, sent: Sequence[Path]) -> tuple[Path, bool]:
@@ -94,6 +105,11 @@ def _copies(number: int, name: str) -> list[Path]:
     here = Path(name)
     parts = ["", *(f"-{each}" for each in range(2, _COPIES_MAX + 1))]
     return [here.with_name(f"{here.stem}-run{number}{part}{here.suffix}") for part in parts]
+
+
+def is_elsewhere(path: Path) -> bool:
+    """Return whether a file is named by its whole path, and is not in the current folder."""
+    return _brief(path).is_absolute()
 
 
 def _brief(path: Path) -> Path:

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from hpc_board.domain.run import RunState
 from hpc_board.errors import StorageError
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
-from hpc_board.tui import editor
+from hpc_board.tui import editor, targets
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.local_files import remember_sent
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.dialogs import AskLines, Confirm
@@ -25,7 +26,7 @@ from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import A100, H100, NOW, TASKS, FakeBoard, run, task
+from tests.tui.fake_board import A100, ADDRESS, H100, NOW, TASKS, FakeBoard, run, task
 from tests.values import replace
 
 TEMPLATE = "import torch\n\n\ndef custom_kernel(data):\n    return data\n"
@@ -317,6 +318,57 @@ async def test_the_keys_of_a_task_take_the_file_of_its_latest_run_before_the_sta
         assert name in text_of(pilot.app)
         assert "vectoradd on A100, mode benchmark" in text_of(pilot.app)
         assert not Path("vectoradd.py").exists()
+
+
+@pytest.mark.parametrize("key", ["s", "e", "w"])
+@pytest.mark.parametrize(
+    ("here", "is_taken"),
+    [
+        ("sent", True),
+        ("sent, and edited since", True),
+        ("new", True),
+        ("#!POPCORN leaderboard conv2d\n", False),
+        ("", False),
+    ],
+    ids=["sent", "edited", "new", "other_task", "none"],
+)
+async def test_the_keys_of_a_task_take_the_file_of_this_folder_before_that_of_a_later_run_in_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, here: str, is_taken: bool
+) -> None:
+    this, other = (tmp_path / name / "kernel.py" for name in ("this", "other"))
+    monkeypatch.setattr(FakeBoard, "code", lambda _, number: ("kernel.py", {7: b"sent", 8: b"sent there"}[number]))
+    memory, board = Memory(), board_with_code()
+    board.known_runs = []
+    for number, (file, text) in enumerate([(this, "sent"), (other, "sent there")], 7):
+        file.parent.mkdir()
+        file.write_text(text)
+        passed = run(number, RunState.FINISHED, mode=Mode.TEST, verdict=Verdict.WRONG_VALUE)
+        sent = replace(passed, file_name="kernel.py", code_sha256=hashlib.sha256(text.encode()).hexdigest())
+        board.known_runs.insert(0, sent)
+        if file is other or here.startswith("sent"):
+            remember_sent(memory, ADDRESS, (file, text.encode()))
+    if here:
+        this.write_text(here)
+    else:
+        this.unlink()
+    edited: list[Path] = []
+    monkeypatch.chdir(this.parent)
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(editor, "edit", lambda file, *_: edited.append(file))
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", key)
+        taken = Path("kernel.py") if is_taken else other
+        if key == "w":
+            assert isinstance(app.screen, WatchScreen)
+            assert app.screen.target == targets.Watch(taken, "vectoradd", ("H100",), mode=Mode.TEST)
+        else:
+            assert app.screen.query_one(PathInput).path == taken
+        assert edited == [taken] * (key == "e")
+        note = app.screen.query_one("#watched" if key == "w" else "#file-note", Static).visual
+        assert (f"n another folder, {other.parent}" in str(note)) is not is_taken
 
 
 @pytest.mark.parametrize(("gpus", "screen"), [((H100,), WatchScreen), ((H100, A100), SubmitScreen)])

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from inspect import isawaitable
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -362,9 +363,15 @@ class BoardScreen(Screen[None]):
         self.post_message(Open(target))
 
     def latest_of(self, task: str) -> tuple[Run, Path] | None:
-        """Return the user's latest run of a task whose file is known, with the file."""
-        found = ((run, self._file_of(run)) for run in self.board.runs.list(task=task, limit=_LATEST_MAX))
-        return next(((run, file) for run, file in found if file is not None), None)
+        """Return the user's latest run of a task whose file is in the current folder, with the file.
+
+        Without one, it is the latest with whose name a file for the task is there, else the latest whose file is known.
+        """
+        runs = self.board.runs.list(task=task, limit=_LATEST_MAX)
+        known = [(run, file) for run in runs if (file := self._file_of(run)) is not None]
+        here = [(run, file) for run, file in known if not file.is_absolute()]
+        named = ((run, Path(Path(run.file_name).name)) for run in runs)
+        return next(chain(here, ((run, file) for run, file in named if local_files.is_for(file, task)), known), None)
 
     def _mode_of(self, run: Run) -> Mode:
         """Return the mode of a run, for a profile that of the user's last run before it that is none."""
@@ -376,8 +383,11 @@ class BoardScreen(Screen[None]):
     def _next_mode(self, run: Run) -> Mode:
         return Mode.RANKED if is_ready_to_rank(run) else self._mode_of(run)
 
-    def watch_file_of(self, run: Run) -> None:
-        """Watch the user's file of a run, in mode benchmark after a measured run, since no save is ranked unasked."""
+    def watch_file_of(self, run: Run, known: Path | None = None) -> None:
+        """Watch the user's file of a run, or the one that is `known`.
+
+        After a measured run, the mode is benchmark: no save is ranked unasked.
+        """
         mode = Mode.BENCHMARK if run.mode in (Mode.BENCHMARK, Mode.RANKED) else Mode.TEST
 
         def watch(file: Path | None) -> None:
@@ -387,16 +397,21 @@ class BoardScreen(Screen[None]):
                 self.lead_to(targets.Submit(run.task, (run.gpu,), mode, of_run=run))
                 self.notify_after_opening("Choose the file to watch, then press Watch.")
 
-        self.ask("watch", partial(self._file_of, run), watch, whom=THE_FILE)
+        if known is not None:
+            watch(known)
+        else:
+            self.ask("watch", partial(self._file_of, run), watch, whom=THE_FILE)
 
-    def edit_file_of(self, run: Run) -> None:
-        """Open the user's editor with the file of a run, and then the form with it."""
+    def edit_file_of(self, run: Run, known: Path | None = None) -> None:
+        """Open the user's editor with the file of a run, or the one that is `known`, and then the form with it."""
 
         def question() -> targets.Edit:
             name, code = self.board.submissions.code(run.id)
             # Without an editor, no copy is written.
             if not editor.is_found(os.environ):
                 return targets.Edit(Path(name))
+            if known is not None and known != self._file_of(run):
+                return targets.Edit(known, run.task, (run.gpu,), self._mode_of(run))
             sent = sent_as(self.memory, self.board.address, run.code_sha256)
             file, is_new = local_files.of_run(run.id, Path(name).name, code, sent)
             # The edited file is found again by the code that the run has.

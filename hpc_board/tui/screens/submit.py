@@ -678,20 +678,18 @@ class SubmitScreen(BoardScreen):
 
     def _show_file_note(self) -> None:
         """Show the fault of the file, its score, or the choices in its header; without one, offer a file to edit."""
-        header = self._header
+        header, file = self._header, self._choice.file
         if self._file_fault:
             words = toned(self._file_fault[1].strip(), Tone.BAD, 300)
-        elif self._choice.file is None:
+        elif file is None:
             first, more = ", ".join(self._files_here[:_FILES_SHOWN]), " …" * (len(self._files_here) > _FILES_SHOWN)
             here = f"↓ chooses a file: {first}{more}" if first and self.path_input.named is None else ""
             words = toned(f"{self._file_offer} {here}".strip(), Tone.MUTED)
-        elif header is None or self._again:
-            words = toned(self._again, Tone.WAITING, 300)
-        elif header.leaderboard is None and not header.gpus:
-            words = toned("No header: choose task and GPUs here.", Tone.MUTED)
         else:
-            asked = " on ".join(filter(None, (header.leaderboard, listing(header.gpus))))
-            words = toned(f"The file's header asks for {asked}.", Tone.MUTED)
+            folder = f"In another folder, {file.parent}." if local_files.is_elsewhere(file) else ""
+            text = self._again or ("" if header is None else _asked_text(header))
+            tone = Tone.WAITING if folder or self._again else Tone.MUTED
+            words = toned(" ".join(filter(None, (folder, text))), tone, 300)
         self.query_one("#file-note", Static).update(words)
 
     def _show_description(self) -> None:
@@ -703,7 +701,7 @@ class SubmitScreen(BoardScreen):
             self.query_one(Description).show(printable(task.description))
 
     def _show_code(self) -> None:
-        """Show below the form of a wide, high screen the file with its changes since the last run, or what F4 copies."""
+        """Show below the form of a wide, high screen a file with its changes since the last run, or the code for F4."""
         file, task, start, copied = self._choice.file, self._choice.task, self._to_start, self._to_copy
         is_new = start is not None or copied is not None
         has_text = is_new or (file is not None and not self.has_failed("header"))
@@ -901,6 +899,12 @@ class SubmitScreen(BoardScreen):
 
 def _row(kind: str, name: str, *widgets: Widget, id: str | None = None) -> Horizontal:
     return Horizontal(Label(name), *widgets, classes=kind, id=id)
+
+
+def _asked_text(header: Directives) -> str:
+    if header.leaderboard is None and not header.gpus:
+        return "No header: choose task and GPUs here."
+    return f"The file's header asks for {' on '.join(filter(None, (header.leaderboard, listing(header.gpus))))}."
 
 
 def _request(choice: Choice) -> SubmissionRequest:

@@ -266,8 +266,8 @@ class TasksScreen(BoardScreen):
     def action_watch(self) -> None:
         self._on_latest("watch", self.watch_file_of, self._watch_starter)
 
-    def _on_latest(self, subject: str, on_run: Callable[[Run], None], on_starter: Callable[[Task], None]) -> None:
-        """Pass the user's latest run of the task whose file is known to `on_run`, without one the task to the other."""
+    def _on_latest(self, subject: str, on_run: Callable[[Run, Path], None], on_starter: Callable[[Task], None]) -> None:
+        """Pass the user's latest run of the task and its file to `on_run`, without one the task to the other."""
         if (task := self._selected) is None:
             return
 
@@ -275,7 +275,7 @@ class TasksScreen(BoardScreen):
             if found is None:
                 on_starter(task)
             else:
-                on_run(found[0])
+                on_run(*found)
 
         self.ask(subject, partial(self.latest_of, task.name), act, whom=THE_FILE)
 

@@ -32,7 +32,7 @@ from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing, speed_text
-from hpc_board.tui.local_files import remember_sent, saved_state
+from hpc_board.tui.local_files import is_elsewhere, remember_sent, saved_state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import BAR_CELLS, TIMED, WATCHED, Line, cells
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
@@ -354,12 +354,13 @@ class WatchScreen(RunScreen):
 
     def _show_watched(self) -> None:
         watched = self._watched
-        folder = str(watched.file.parent)
+        folder, is_far = one_line(str(watched.file.parent)), is_elsewhere(watched.file)
+        place = "" if folder == "." else f"  in another folder, {folder}" if is_far else f"  in {folder}"
         self.query_one("#watched", Static).update(
             Text.assemble(
                 toned(watched.file.name, Tone.STRONG),
                 f" → {one_line(f'{watched.task} on {listing(watched.gpus)}, mode {self._mode}')}",
-                (f"  in {one_line(folder)}" if folder != "." else "", Tone.MUTED.value),
+                (place, (Tone.WAITING if is_far else Tone.MUTED).value),
             )
         )
 
