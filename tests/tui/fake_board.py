@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -372,6 +373,9 @@ class FakeBoard(Board):
             *("pages", "records", "uncounted", "feed", "placing", "places", "of_user", "users", "competitions"),
         )
         self.leaderboards = self._part(Leaderboards, "carry_out", plan="plan_board")
+
+    def session(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
         """Return a part of the board whose methods are this board's own of these names, as far as it has them."""

@@ -1,6 +1,8 @@
 """The app on a real board: the embedded scheduler, a task of milliseconds, real kernels."""
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.e2e.boards import RIGHT, WRONG, board_files
 from tests.tui.driving import Door, press, settled, text_of, until
@@ -111,3 +114,25 @@ def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, files: Board,
     # A service advances the run by itself.
     assert board.served or board.runs.started([sent.id]) == {}
     board.runs.cancel_each([sent.id])
+
+
+async def test_a_board_without_a_service_is_opened_once_for_each_look(
+    files: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = BoardApp(lambda: files, tick_seconds=3600, follow_seconds=3600)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "b")
+        screen = pilot.app.screen
+        assert isinstance(screen, StandingsScreen)
+        opened: list[object] = []
+        connect = sqlite3.connect
+
+        def counted(*args: Any, **more: Any) -> sqlite3.Connection:
+            opened.append(args)
+            return connect(*args, **more)
+
+        monkeypatch.setattr(sqlite3, "connect", counted)
+        screen.look_again()
+        await settled(pilot)
+        assert len(opened) == 1

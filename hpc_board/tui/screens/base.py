@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 from inspect import isawaitable
@@ -557,8 +558,11 @@ class BoardScreen(Screen[None]):
         return next((pane for pane in shown if pane.has_focus_within), shown[0])
 
     def _find_out(self, subject: str, asked: _Question, question: Callable[[], T]) -> None:
+        # A service keeps its connections for the next question.
+        session = nullcontext() if self.board.served else self.board.session()
         try:
-            answer = Answer(subject, asked, question())
+            with session:
+                answer = Answer(subject, asked, question())
         except BoardError as error:
             answer = Answer(subject, asked, failure=error)
         self.post_message(answer)

@@ -68,6 +68,8 @@ class StandingsScreen(RunScreen):
         self._task_name = target.task
         self._gpu = target.gpu or ""
         self._gpus: tuple[str, ...] = ()
+        self._panes: Sequence[BoardPane] = ()
+        """The boards of the GPUs; none before they have their widgets."""
         self._own = False
         self._competition = ""
         """The competition of the board, if it is in one."""
@@ -213,11 +215,6 @@ class StandingsScreen(RunScreen):
         pane.jump(span, select=row)
 
     @property
-    def _panes(self) -> Sequence[BoardPane]:
-        """Return the boards that have their widgets: a key or a look may come before."""
-        return [pane for pane in self.query(BoardPane) if pane.is_mounted]
-
-    @property
     def _active(self) -> BoardPane | None:
         return next((pane for pane in self._panes if pane.gpu == self._gpu), None)
 
@@ -296,6 +293,7 @@ class StandingsScreen(RunScreen):
             pane.data_bind(BoardScreen.marked)
         boards = self.query_one("#boards", Container)
         await boards.mount_all(panes)
+        self._panes = panes
         # With the first tab active, the board of the first GPU would take the focus.
         tabs = (Tab(Text(gpu).plain, id=f"gpu-{index}") for index, gpu in enumerate(self._gpus))
         await self.mount(Tabs(*tabs, active=f"gpu-{self._gpus.index(self._gpu)}", id="gpus"), before=boards)

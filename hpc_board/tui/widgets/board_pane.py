@@ -74,6 +74,8 @@ class BoardPane(ListPane[Standing]):
         self._records: tuple[Record, ...] = ()
         self._own_runs = False
         self._fastest_s = math.inf
+        self._shown: tuple[Part[Standing], str] | None = None
+        """The last page read, and the words of the filter."""
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
@@ -99,6 +101,10 @@ class BoardPane(ListPane[Standing]):
             self.jump(self.span_around(row.rank - 1), select=str(row.run))
 
     def show(self, part: Part[Standing]) -> None:
+        before, self._shown = self._shown, (part, self.words)
+        if self._shown == before:
+            super().show(part)
+            return
         if self._own_runs != part.about[-1]:
             self._fastest_s = math.inf
         self.page, self._uncounted, self._records, self._own_runs = part.about
