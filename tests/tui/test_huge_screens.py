@@ -3,6 +3,7 @@
 import pytest
 
 from hpc_board.errors import Refused
+from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import RUNS, TASKS, FakeBoard
 from tests.values import replace
@@ -33,7 +34,7 @@ async def test_a_run_shows_its_benchmarks_log_and_code_at_once(size: tuple[int, 
 async def test_a_run_whose_file_the_user_may_not_read_has_no_code_and_no_error() -> None:
     board = FakeBoard(failures={"code": Refused("submission 19 belongs to bob", hint="")})
     app = app_on(board)
-    async with app.run_test(size=(160, 50)) as pilot:
+    async with app.run_test(size=(160, 39)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter")
         assert "hello from the kernel" in text_of(app)
@@ -52,6 +53,22 @@ async def test_a_list_of_runs_has_a_preview_of_the_selected_one(size: tuple[int,
         await press(pilot, "down")
         assert "Second place" not in text_of(app)
         assert "Failed" in text_of(app)
+
+
+async def test_a_high_list_is_as_high_as_its_rows_and_has_the_file_beside_the_selected_run() -> None:
+    board = FakeBoard()
+    app = app_on(board)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down")
+        assert "def custom_kernel(data):" in text_of(app)
+        grid, details = app.screen.query_one("#runs"), app.screen.query_one(".selected")
+        assert grid.size.height == 1 + len(board.runs.list())
+        assert details.region.y == grid.region.bottom
+        board.failures["code"] = Refused("submission 18 belongs to bob", hint="")
+        await press(pilot, "down")
+        assert not app.screen.query_one(SourceView).display
+        assert details.size.width > 190
 
 
 async def test_a_preview_has_the_room_of_a_list_without_reasons() -> None:

@@ -199,7 +199,7 @@ async def test_filter_table_and_details_fit(size: tuple[int, int]) -> None:
         await settled(pilot)
         await press(pilot, "r", "slash", "x")
         screen = pilot.app.screen
-        for widget in screen.query("#runs, FilterLine, .selected"):
+        for widget in screen.query("#runs, #run-list-filter, .selected"):
             assert screen.region.contains_region(widget.region)
             assert widget.size.height > 0
 

@@ -1,6 +1,7 @@
 """The list of runs, with a filter and details of the selected run."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import ClassVar
@@ -15,7 +16,7 @@ from textual.binding import BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, Refused
 from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.report.run_words import times, trust, why
 from hpc_board.report.runs import step_text
@@ -31,6 +32,7 @@ from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import RunRead, UsualTimes, read_run
+from hpc_board.tui.widgets.text_pane import SourceText, SourceView, source_of
 
 _STEPS_MAX = 16
 """The most running runs whose progress is read at a time, as each is a file."""
@@ -60,6 +62,7 @@ class RunsScreen(RunScreen):
     )
 
     pane: getters.query_one[ListPane[Line]] = getters.query_one(ListPane)
+    code = getters.query_one(SourceView)
 
     def __init__(self, board: Board, now: Clock, target: targets.Runs) -> None:
         super().__init__(board, now, target)
@@ -87,7 +90,8 @@ class RunsScreen(RunScreen):
             title="Runs",
             heading=lambda line: f"Run {line.run.id}",
         )
-        yield ListPane(kind, self._pages, id="run-list", grid_id="runs").data_bind(BoardScreen.marked)
+        code = SourceView("File", view="code")
+        yield ListPane(kind, self._pages, id="run-list", grid_id="runs", beside=code).data_bind(BoardScreen.marked)
 
     def begin(self) -> None:
         if self._selected_at_first:
@@ -279,6 +283,8 @@ class RunsScreen(RunScreen):
         known = Group(head, facts(lines))
         if self._preview is None or self._preview.run.id != run.id or not self.has_class("-huge"):
             return known
+        if self.has_class("-high", "-code"):
+            return Group(known, "", drawn(self._preview.outcome(self.board.user, tests=True)))
         halves = Table.grid(padding=(0, 2), expand=True)
         halves.add_column(ratio=2)
         halves.add_column(ratio=3)
@@ -292,11 +298,21 @@ class RunsScreen(RunScreen):
         if run is None or not self.has_class("-huge"):
             return
         if self._preview is None or self._preview.run != run or not run.state.ended:
-            question = partial(read_run, self.board, run.id, self._usual_times)
-            self.ask("preview", question, self._show_preview, patient=True)
+            self.ask("preview", partial(self._read_run, run), self._show_preview, patient=True)
 
-    def _show_preview(self, preview: RunRead) -> None:
-        self._preview = preview
+    def _read_run(self, run: Run) -> tuple[RunRead, SourceText]:
+        """Return a run with its file, which is empty where it is not shown."""
+        file = SourceText("", "")
+        with suppress(Refused):
+            file = source_of(self.board, run.id) if self.has_class("-high") else file
+        return read_run(self.board, run.id, self._usual_times), file
+
+    def _show_preview(self, answer: tuple[RunRead, SourceText]) -> None:
+        self._preview, file = answer
+        self.set_class(bool(file.text), "-code")
+        if file.text:
+            self.code.show_source(file)
+        preview = self._preview
         self.pane.redraw_details()
         # The selection may have moved since the question.
         if self._selected is not None and self._selected.id != preview.run.id:

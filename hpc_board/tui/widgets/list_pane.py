@@ -15,6 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.errors import BoardError
@@ -90,7 +91,7 @@ class ListPane(Vertical, Generic[T]):
     """A list that shows the pages it is given, and posts `Wanted` for others.
 
     `pages` returns the page function for the words of the filter; a list without it gets all items at once, and filters
-    them by itself.
+    them by itself. `beside` is a widget beside the details.
     """
 
     marked: var[int | None] = var(None)
@@ -117,9 +118,16 @@ class ListPane(Vertical, Generic[T]):
             self.item = item
 
     def __init__(
-        self, kind: Kind[T], pages: Callable[[str], Page[T]] | None = None, *, id: str, grid_id: str | None = None
+        self,
+        kind: Kind[T],
+        pages: Callable[[str], Page[T]] | None = None,
+        *,
+        id: str,
+        grid_id: str | None = None,
+        beside: Widget | None = None,
     ) -> None:
         super().__init__(id=id)
+        self._beside = beside
         self.subject = id
         """The subject of the questions for its pages."""
         self.words = ""
@@ -161,6 +169,8 @@ class ListPane(Vertical, Generic[T]):
         if self._kind.details is not None:
             with DetailsPanel(classes="selected panel", can_focus=self._kind.scrolls):
                 yield Static(toned(LOADING, Tone.MUTED), classes="details", markup=False)
+        if self._beside is not None:
+            yield self._beside
 
     def on_mount(self) -> None:
         self.grid.set_sorting(self.sorting)
