@@ -233,9 +233,11 @@ class ReportScreen(RunScreen):
         panes.set_class(log and code and not cases, "-both")
         panes.set_class(cases and (log or code), "-below")
         panes.set_class(cases and log is not code, "-across")
-        panes.styles.grid_rows = (
-            self._grid_rows(_cases(read), log=log, code=code) if cases and read.run.state.ended else None
-        )
+        if cases and read.run.state.ended:
+            panes.styles.grid_rows = self._grid_rows(_cases(read), log=log, code=code)
+        elif panes.styles.inline.has_rule("grid_rows"):
+            # Textual lays out the screen anew, also without a rule to clear.
+            panes.styles.grid_rows = None
         has = {"cases": bool(_cases(read)), "log": not self.printed.is_empty, "code": self._has_code}
         shown = self._shown_pages
         self.page_tabs.show_page(
