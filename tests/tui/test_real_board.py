@@ -1,6 +1,7 @@
 """The app on a real board: the embedded scheduler, a task of milliseconds, real kernels."""
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ async def test_a_board_without_a_service_is_opened_once_for_each_look(
         screen = pilot.app.screen
         assert isinstance(screen, StandingsScreen)
         opened: list[object] = []
-        connect = sqlite3.connect
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect
 
         def counted(*args: Any, **more: Any) -> sqlite3.Connection:
             opened.append(args)
