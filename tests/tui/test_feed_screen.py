@@ -168,3 +168,10 @@ def test_the_column_has_the_change_and_no_fact_of_the_other_columns() -> None:
         "within noise of the score before; 9th to 5th place",
         "12th place",
     ]
+
+
+async def test_a_filtered_feed_counts_all_matches_at_once() -> None:
+    async with app_on(feed_of(400)).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f", "slash", *"matmul")
+        assert "Feed 133" in text_of(pilot.app)

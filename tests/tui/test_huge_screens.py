@@ -1,6 +1,7 @@
 """Terminals of 160 columns and more, which show a run's benchmarks, log and code at once."""
 
 import pytest
+from textual.widgets import Tabs
 
 from hpc_board.errors import Refused
 from hpc_board.tui.widgets.text_pane import SourceView
@@ -104,6 +105,7 @@ async def test_a_board_alone_on_a_huge_screen_has_all_columns_and_a_long_bar() -
         assert row.split()[6:9] == ["d", "2030-05-14", "14:00"], "the moment is beside the age"
         assert f"{'█' * 54} 100 %" in shown
         assert "dmitri-with-a-long-name.py" in shown
+        assert not app.screen.query_one(Tabs).display, "the title of the panel names the only GPU"
 
 
 async def test_a_plot_of_few_records_below_the_tasks_is_low() -> None:

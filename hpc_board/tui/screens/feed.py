@@ -1,6 +1,7 @@
 """The feed: recent changes of the standings."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 from rich.console import Group
@@ -14,7 +15,7 @@ from hpc_board.domain.run import Run
 from hpc_board.report.feeds import feed_change, feed_line
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.tui import targets
-from hpc_board.tui.paging import Page, paged
+from hpc_board.tui.paging import Page, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
@@ -120,13 +121,10 @@ class FeedScreen(RunScreen):
     def _pages(self, words: str) -> Page[FeedEntry]:
         task, feed = self._only, self.board.standings.feed
 
-        def read(offset: int, limit: int) -> tuple[FeedEntry, ...]:
-            if not words:
-                return feed(task=task, offset=offset, limit=limit)
-            newest = feed(task=task, limit=_FILTERED_MAX)
-            return tuple(entry for entry in newest if _matches(entry, words))[offset:][:limit]
-
-        return paged(read)
+        if words:
+            newest = partial(feed, task=task, limit=_FILTERED_MAX)
+            return lambda _: whole([entry for entry in newest() if _matches(entry, words)])
+        return paged(lambda offset, limit: feed(task=task, offset=offset, limit=limit))
 
     def _columns(self) -> tuple[Column, ...]:
         return (

@@ -296,7 +296,9 @@ class StandingsScreen(RunScreen):
         self._panes = panes
         # With the first tab active, the board of the first GPU would take the focus.
         tabs = (Tab(Text(gpu).plain, id=f"gpu-{index}") for index, gpu in enumerate(self._gpus))
-        await self.mount(Tabs(*tabs, active=f"gpu-{self._gpus.index(self._gpu)}", id="gpus"), before=boards)
+        bar = Tabs(*tabs, active=f"gpu-{self._gpus.index(self._gpu)}", id="gpus")
+        bar.display = len(self._gpus) > 1
+        await self.mount(bar, before=boards)
         self.turn_to(self.target)
 
     @on(Tabs.TabActivated)
