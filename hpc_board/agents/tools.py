@@ -135,7 +135,7 @@ class Task(Tool, frozen=True):
                     f"task {found.name} has no file {self.file}.{near}", hint=f"Files: {', '.join(names)}."
                 )
             return Answer(_bounded(text, CODE_CHARACTERS_MAX), then)
-        parts = [plain(task_report(found, board.gpus.allowed(found), datetime.now(UTC)))]
+        parts = [plain(task_report(found, [gpu.name for gpu in board.gpus.allowed(found)], datetime.now(UTC)))]
         if found.templates:
             chosen = template_name(found, self.language or None, "" if self.language else found.submission_name)
             language = Template(chosen).language

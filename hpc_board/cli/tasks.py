@@ -169,7 +169,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
         print_json(WholeTaskView.with_limits(found, allowed, created, *_limits(board, found.name)))
     else:
         print_blocks(
-            *task_report(found, allowed, datetime.now(UTC)),
+            *task_report(found, [gpu.name for gpu in allowed], datetime.now(UTC)),
             *limits_facts(*_limits(board, found.name)),
             *(created_report(created) if created else ()),
         )

@@ -112,14 +112,15 @@ def _held_text(runner: "Runner", reader: str, now: datetime) -> str:
     return f"held by {user}, {'ending' if runner.is_ending else f'{left_text(runner, now)} left'}"
 
 
-def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, ...]:
+def task_report(task: Task, gpus: Sequence[str], now: datetime) -> tuple[Block, ...]:
     """Return a task's description, rules, cases and files; `gpus` are the GPUs that it may use here."""
-    blocks: list[Block] = [
-        Heading(f"Task {task.name}"),
-        Paragraph(printable(task.description).strip() or "No description."),
-        Heading("Rules"),
-        Facts(tuple(_rules(task, gpus, now))),
-    ]
+    description = Paragraph(printable(task.description).strip() or "No description.")
+    return Heading(f"Task {task.name}"), description, *rules_report(task, gpus, now)
+
+
+def rules_report(task: Task, gpus: Sequence[str], now: datetime) -> tuple[Block, ...]:
+    """Return a task's rules, cases and files; `gpus` are the GPUs that it may use here."""
+    blocks: list[Block] = [Heading("Rules"), Facts(tuple(_rules(task, gpus, now)))]
     for title, cases in (("Tests", task.tests), ("Benchmarks", task.benchmarks)):
         if cases:
             blocks += [Heading(title), _cases_table(cases)]
@@ -138,14 +139,14 @@ def _milestones_table(milestones: Sequence[Milestone]) -> Table:
     )
 
 
-def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str, str]]:
+def _rules(task: Task, gpus: Sequence[str], now: datetime) -> Iterator[tuple[str, str]]:
     from hpc_board.model.limits import Limits
     from hpc_board.report.formatting import RANKING_WORDS
 
     yield "languages" if len(task.accepted) > 1 else "language", ", ".join(task.accepted)
     if task.flags:
         yield "compiler flags", one_line(" ".join(task.flags))
-    yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none on this board"
+    yield "GPUs", ", ".join(gpus) or "none on this board"
     yield "deadline", deadline_text(task.deadline, now)
     times = "" if task.harness == ISOLATED else ", by reported mean times"
     yield "score", f"{RANKING_WORDS[task.ranking_by]}{times}"

@@ -28,9 +28,10 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_file, is_folder, write_file
 from hpc_board.model.task import Task, Template
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.blocks import Block
+from hpc_board.report.blocks import Block, Paragraph
+from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text
-from hpc_board.report.tasks import hidden_text
+from hpc_board.report.tasks import hidden_text, rules_report
 from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.palette import Tone, toned
@@ -446,12 +447,16 @@ class TasksScreen(BoardScreen):
         entitle(self.board_panel, toned(f"Board {task}", limit=60))
         ranks = self._known_places.get(task)
         width, height = self.board_panel.size
+        shown: list[Block] = []
         if ranks is None or not (boards := _by_users(ranks.boards)):
-            words = "" if ranks is None else "No results yet: e writes a starter and edits it, s submits a file."
-            self.board_panel.update(toned(words, Tone.MUTED))
+            found = next((each for each in self._tasks if each.name == task), None)
+            if ranks is not None and found is not None:
+                words = "No results yet: e writes a starter and edits it, s submits a file."
+                rules = rules_report(found, [board.gpu for board in ranks.boards], now)
+                shown = [Paragraph(words, ReportTone.QUIET), *rules]
+            self.board_panel.update(drawn(shown))
             return
         options = self.app.console_options.update_width(width)
-        shown: list[Block] = []
         room = height
         for board in boards:
             report = [*shown, *board_report(task, board, self.board.user, more="b shows all.", now=now)]
