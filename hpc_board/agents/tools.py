@@ -262,7 +262,7 @@ class Profile(Tool, frozen=True):
             return waited
         then = f"submit; report run={number} has the whole profile"
         loops = loop_blocks(found.result.loops, found.result.remarks, found.run.file_name)
-        lines = [*kernel_lines(found.result.kernels, "the report", with_rest=False), *loops]
+        lines = [*kernel_lines(found.result.kernels, with_rest=False), *loops]
         return Answer(_bounded(plain(lines) if lines else found.result.profile.text), then)
 
 

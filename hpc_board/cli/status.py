@@ -39,7 +39,7 @@ def status(open_: Open, as_json: bool) -> None:
     refresh(board)
     held = live_runners(board)
     going = board.runs.followed()
-    ended, released = _newly_ended(board)
+    ended, released, is_first = _newly_ended(board)
     if as_json:
         print_json(
             LookView(
@@ -53,16 +53,23 @@ def status(open_: Open, as_json: bool) -> None:
     since = table_time()
     blocks: list[Block] = [Heading("Held GPUs"), runners_facts(held, now())] if held else []
     blocks += [Heading("In flight"), runs_table(going, now=since, empty="No runs in flight.")]
-    blocks += [Heading("Ended since the last call"), *([runners_facts(released, now())] if released else [])]
+    blocks += [
+        Heading("Ended in the last day" if is_first else "Ended since the last call"),
+        *([runners_facts(released, now())] if released else []),
+    ]
     blocks += [runs_table(ended, now=since, empty="None.")] if ended or not released else []
     print_blocks(*blocks)
 
 
-def _newly_ended(board: Board) -> tuple[list[Run], list[Runner]]:
-    """Return the user's newest runs and runners that ended since the last look, and store the newest end's time."""
+def _newly_ended(board: Board) -> tuple[list[Run], list[Runner], bool]:
+    """Return the user's newest runs and runners that ended since the last look, and whether this is the first one.
+
+    The time of the newest end is stored.
+    """
     file = user_folder(os.environ, "XDG_STATE_HOME", ".local/state") / "status.json"
     key = str(getattr(board, "address", None) or board.settings.board)
     looks = _looks(file)
+    is_first = key not in looks
     since = looks.pop(key, datetime.now(UTC) - _FIRST_LOOK)
     found = [run for run in board.runs.list(limit=_RUNS_MAX) if run.state.ended and run.status.at > since]
     newest = [each for each in board.runners.recent(_RUNNERS_MAX) if each.user == board.user]
@@ -71,7 +78,7 @@ def _newly_ended(board: Board) -> tuple[list[Run], list[Runner]]:
     with suppress(OSError):  # without space or permission the next look repeats this one
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(file, msgspec.json.encode(dict(list(looks.items())[-_BOARDS_MAX:])))
-    return found, held
+    return found, held, is_first
 
 
 def _looks(file: Path) -> dict[str, datetime]:

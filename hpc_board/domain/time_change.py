@@ -9,8 +9,8 @@ A result takes 1 to 10 ms to read, by its samples.
 WITHIN_NOISE = "within noise"
 """The words for two times that differ by no more than their scatter."""
 
-FEW_SAMPLES = "few samples"
-"""The words for a change of which the samples are too few to tell its error."""
+FEW_SAMPLES = "uncertain"
+"""The word for a change of which the samples are too few to tell its error."""
 
 _HALF_TOLD = 0.5
 """The least half of an interval that is told by its ends: "± 0.95x" reads as a confidence."""

@@ -125,16 +125,18 @@ def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
     """Explain the confidence intervals of the table, if any."""
     texts = [each.text for each in (*(case.difference for case in comparison.cases), comparison.score) if each]
     if any("±" in text for text in texts):
-        interval = "± is half the width of the 95 % confidence interval"
+        interval = "± is half of the 95 % confidence interval of a change"
     elif any(" to " in text for text in texts):
-        interval = "A range is the 95 % confidence interval"
+        interval = "A range is the 95 % confidence interval of a change"
     else:
         if any(FEW_SAMPLES in text for text in texts):
-            yield Paragraph("Few samples: a change of fewer than three timed calls is uncertain.", Tone.QUIET)
+            yield Paragraph("Uncertain: a change of fewer than three timed calls has no known error.", Tone.QUIET)
         return
     repeated = all(case.difference.repeated for case in comparison.cases)
     within = "of both runs" if repeated else "within one process, of which mode ranked has several,"
-    yield Paragraph(f"{interval}, from the scatter {within} and the usual difference of two runs.", Tone.QUIET)
+    yield Paragraph(
+        f"{interval}, from the scatter {within} and the usual difference of two runs of one file.", Tone.QUIET
+    )
 
 
 def _busy_processors(result: Result) -> float:

@@ -147,6 +147,16 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
             "Add it; `hpc-board template TASK --language NAME` shows the signature.",
         ),
     },
+    Verdict.LOAD_ERROR: {
+        "ModuleNotFoundError: No module named": Meaning(
+            "A module that the submission imports is not installed for the judge's Python.",
+            "Do without it, or ask the admin to install it there.",
+        ),
+        "defines no function called": Meaning(
+            "The submission lacks the function that the task calls.",
+            "Add or rename it; `hpc-board template TASK` shows the signature.",
+        ),
+    },
     Verdict.PROTOCOL_VIOLATION: dict.fromkeys(
         ("the task forbids ", "the task requires "),
         Meaning(
@@ -260,8 +270,8 @@ _VERDICTS = {
         "Instantiate fewer templates, build for only one architecture, and include fewer headers.",
     ),
     Verdict.LOAD_ERROR: Meaning(
-        "The submission failed to load, or lacks the function that the task calls.",
-        "Fix the error in the message; compare imports and function name with `hpc-board template TASK`.",
+        "The submission failed to load.",
+        "Fix the error in the message; `hpc-board template TASK` has the imports and the signature.",
     ),
     Verdict.EXCEPTION: Meaning(
         "The submission raised an exception or reported an error.",

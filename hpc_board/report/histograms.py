@@ -54,7 +54,7 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
 def calls_in_order(timing: Timing, width: int, height: int, counted: str = "call") -> Log:
     """Return the times of two calls or more in their order, as dots in lines of `width` cells, `height` of them above.
 
-    A drift is that of clocks or caches. An upright line is at the first call of each process but the first.
+    A drift is that of clocks or caches. A short mark on the axis is at the first call of each process but the first.
     """
     samples_ns = timing.samples_ns
     low, high, last = min(samples_ns), _cut_off(sorted(samples_ns)), len(samples_ns) - 1.0
@@ -65,7 +65,11 @@ def calls_in_order(timing: Timing, width: int, height: int, counted: str = "call
     up = Axis(low, high, ((low, duration_text(low)), (high, duration_text(high))))
     middle = min(high, max(low, timing.time_ns))
     processes = Series(
-        Kind.INTERVALS, tuple((x, low) for x in begins), Tone.QUIET, "next process", bounds=((low, high),) * len(begins)
+        Kind.INTERVALS,
+        tuple((x, low) for x in begins),
+        Tone.QUIET,
+        "next process",
+        bounds=((low, low + (high - low) / height),) * len(begins),
     )
     # A single dot is hard to see; many calls need the resolution of dots.
     sign = "•" if len(samples_ns) <= columns_in(width) else ""

@@ -35,8 +35,8 @@ _NAMES: Mapping[str, str] = {
 }
 
 
-def kernel_lines(kernels: Sequence[Kernel], where: str, *, with_rest: bool = True) -> Iterator[Block]:
-    """Yield one paragraph with a line for each of the longest kernels of each case; `where` has the others.
+def kernel_lines(kernels: Sequence[Kernel], where: str = "", *, with_rest: bool = True) -> Iterator[Block]:
+    """Yield one paragraph with a line for each of the longest kernels of each case; `where` has all numbers.
 
     Functions with shares of the time alone, as on a CPU, are followed by the share of all others `with_rest`.
     """
@@ -53,7 +53,7 @@ def kernel_lines(kernels: Sequence[Kernel], where: str, *, with_rest: bool = Tru
                 lines.append(f"{place}others: {_text('time_share', max(0.0, others))} of the time")
         else:
             rest += len(found) - len(shown)
-    more = [f"{count_text(rest, 'more kernel')} in {where}"] if rest else []
+    more = [f"{count_text(rest, 'more kernel')} in the profile{where}"] if rest else []
     yield Paragraph("\n".join([*lines, *more]))
 
 
@@ -176,7 +176,7 @@ def numbers_text(kernel: "Kernel | KernelView") -> str:
     if kernel.duration_ns is not None:
         times = f"{kernel.launches} x " if (kernel.launches or 1) > 1 else ""
         parts.append(f"{times}{duration_text(kernel.duration_ns)}")
-    elif kernel.time_share is not None:
+    if kernel.time_share is not None:
         parts.append(f"{_text('time_share', kernel.time_share)} of the time")
     for key in ("dram_share", "sm_share", "tensor_share", "occupancy", "registers"):
         value = getattr(kernel, key)

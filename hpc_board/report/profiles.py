@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hpc_board.model.kernels import LIBRARY, PERF_ROW
+from hpc_board.model.score import duration_text
 from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table, Tone
 from hpc_board.report.formatting import count_text
 from hpc_board.report.tones import profile_tones
@@ -13,6 +14,11 @@ _CASE = re.compile(r"case \d+: (?:.+: (?P<steps>the call ))?")
 
 _RULE = re.compile(r" *-+(?:  +-+)+ *")
 """The line below the head of a table by PyTorch or Nsight Systems; that of Nsight Compute, with single spaces, fits."""
+
+_TOTAL = re.compile(r"Self \w+ time total: ")
+_TIME = re.compile(r"(?P<number>\d+\.\d+)(?P<unit>%|ns|us|ms|s)")
+_NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+"""A share or a time as PyTorch writes it, "99.47%" or "291.904us", and the nanoseconds of its units."""
 
 _SAMPLES = re.compile(r"  (\d+) samples")
 _KEPT = ("Self CPU", "Self CUDA", "# of Calls", "Time (%)", "Total Time (ns)", "Instances")
@@ -60,7 +66,8 @@ def _perf_row(line: str) -> re.Match[str] | None:
 
 
 def _log(lines: Sequence[str]) -> Iterator[Log]:
-    if text := "\n".join(lines).strip("\n"):
+    told = (_TIME.sub(_in_our_units, line) if _TOTAL.match(line) else line for line in lines)
+    if text := "\n".join(told).strip("\n"):
         yield Log("", text, profile_tones(text))
 
 
@@ -86,11 +93,18 @@ def _functions(rows: Sequence[str], title: str, samples: int) -> Table:
     return Table(columns, tuple(shown), tones=tuple(tones), title=title)
 
 
+def _in_our_units(found: re.Match[str]) -> str:
+    """Return a share or a time of PyTorch as all reports write it: "99.5 %", "292 µs"."""
+    number, unit = float(found["number"]), found["unit"]
+    return f"{number:.1f} %" if unit == "%" else duration_text(number * _NANOSECONDS[unit])
+
+
 def _table(rule: str, head: str, rows: Sequence[str]) -> Table:
     """Return a table whose columns are those of its rule; the last one may be wider."""
     spans = [found.span() for found in re.finditer("-+", rule)]
     spans[-1] = spans[-1][0], max(map(len, (head, rule, *rows)))
     titles, *cells = (tuple(line[begin:end].strip() for begin, end in spans) for line in (head, *rows))
+    cells = [tuple(_in_our_units(found) if (found := _TIME.fullmatch(cell)) else cell for cell in row) for row in cells]
     columns = tuple(
         Column(title, flexible=True, middle=True, least=_NAME_MIN)
         if title in _NAMES

@@ -41,7 +41,7 @@ _COMPILER_FIRST = (
     r"(?P<place>[^\s:(]+(?:\(\d+\)|:\d+(?::\d+)?)): (?:fatal )?error: (?P<message>.+)"
 )
 """The message of a failed compilation, whose error is in the form of GCC and Clang or in that of nvcc."""
-_CANCEL = re.compile(r"^cancel(?:led| requested) (?=by )")
+_CANCEL = re.compile(r"^cancel(?:led| requested) (by \S+)(?: at \S+ UTC)?")
 _CANCELLED_BY = re.compile(r"cancel(?:led| requested) by (?P<user>\S+)")
 _SPEC = r"(\w+): ([^;]+)(?:; |$)"
 _ROUND = re.compile(r" \(process (\d{1,3}) of (\d{1,3})\)$|(?P<again>, measuring again: .*), (\d{1,3}) of (\d{1,3})$")
@@ -191,8 +191,8 @@ def place_text(step: Progress, *, short: bool = False) -> str:
 def why_now(run: Run, progress: Progress | None) -> str:
     """Return a run's current step, if any, and the reason for its state."""
     step = "" if progress is None or run.status.cancel_requested else place_text(progress, short=True)
-    # In a narrow list, the user is the part that must not be cut; the state says the rest.
-    return " · ".join(filter(None, (step, _CANCEL.sub("", why(run)))))
+    # In a narrow list, the user is the part that must not be cut; the state says the rest, and the age when.
+    return " · ".join(filter(None, (step, _CANCEL.sub(r"\1", why(run)))))
 
 
 def waited(run: Run, started: datetime | None, now: datetime) -> timedelta | None:

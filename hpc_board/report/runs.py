@@ -275,8 +275,7 @@ def _result_blocks(
     yield from _of_tolerance_blocks(result)
     if used := means_text(result.means):
         yield Paragraph(f"{one_line(used)}.")
-    page = " and on the page Profile of the app" if run.stored else ""
-    yield from kernel_lines(result.kernels, f"{json_command(run)}{page}")
+    yield from kernel_lines(result.kernels, f"; all numbers: {json_command(run)}")
     yield from loop_blocks(result.loops, result.remarks, run.file_name)
     yield from finding_lines(result.findings, json_command(run))
     found = {each.tool for each in result.findings}

@@ -108,7 +108,7 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             BUSY,
             f"Busy machine: other work used {used:.1f}{whole} processors during timing. Rerun it when the node is "
             "idle, or ask the board's admin for whole nodes (`exclusive: true`).",
-            f"other work on {used:.1f}{whole} processors",
+            f"other programs used {used:.1f}{whole} processors",
         )
     timed = [(case, case.timing) for case in cases if case.timing]
     quiet = [(case, timing) for case, timing in timed if timing.is_wide and not timing.is_busy]
@@ -152,7 +152,7 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             REFERENCE,
             f"Noisy reference: its time in benchmark {'; '.join(times)}{f'; and {more} more' if more else ''}. The "
             "speedup is as uncertain; the score is not. Rerun it to confirm.",
-            "noisy reference",
+            "the reference's own time is noisy",
         )
     repeated = [(timing.repeats, str(case.index + 1)) for case, timing in timed if timing.repeats]
     if repeated:

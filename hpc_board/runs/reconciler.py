@@ -262,6 +262,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             scan, began = SharedPause(self.folder / f"scanned-{cluster}", _SCAN_PAUSE_SECONDS_MAX), time.monotonic()
             chosen = None if watched is None or scan.is_over(utc_now()) else self._watched(cluster, watched)
             runs = self.store.runs.in_flight(cluster=cluster) if chosen is None else chosen
+            runs = [self._without_orphaned(run) for run in runs]
             orphaned = self._mark_all_orphaned() if chosen is None and cluster == self.names[0] else []
             runs = self._launcher.end_cancelled(runs)
             live = self.store.runners.live(cluster)
@@ -522,17 +523,26 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if not mine or run.state.ended:
                 return
             if run.state.unsent:
-                reason = f"cluster {run.cluster} is no longer in the settings; rerun it on another one"
+                reason = f"{_orphaned_words(run)}; rerun it on another one"
                 self.store.runs.move(run, RunState.ERROR, reason=reason)
             else:
-                reason = f"cluster {run.cluster} is no longer in the settings: no scheduler can be queried"
+                reason = f"{_orphaned_words(run)}: no scheduler can be queried"
                 self._results.read(
                     self.store.runs.move(run, run.state, reason=reason, source=self._results.left(run).result_problem)
                 )
 
+    def _without_orphaned(self, run: Run) -> Run:
+        """Clear the reason of a run whose cluster is in the settings again: its scheduler may stay silent for long."""
+        is_told = run.status.reason.startswith(_orphaned_words(run))
+        return self.store.runs.move(run, run.state, source=run.status.source) if is_told else run
+
     @cached_property
     def _harness_sha256(self) -> str:
         return hashlib.sha256(self.harness()).hexdigest()
+
+
+def _orphaned_words(run: Run) -> str:
+    return f"cluster {run.cluster} is no longer in the settings"
 
 
 def _own_job(run: Run) -> str:

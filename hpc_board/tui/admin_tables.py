@@ -121,7 +121,7 @@ def log(now: Clock) -> Kind[Decision]:
 def stop_text(stop: Decision | None, now: datetime) -> Text:
     """Return whether submissions are accepted, as a line."""
     if stop is None:
-        return toned("Submissions are accepted.", Tone.GOOD)
+        return toned("Open for submissions.", Tone.GOOD)
     because = f": {stop.reason}" if stop.reason else "."
     words = f"Submissions were stopped by {stop.by_user} {span_text(now - stop.at)} ago{because}"
     return toned(words, Tone.BAD, REASON_CHARACTERS_MAX)

@@ -149,7 +149,7 @@ async def test_a_record_that_beats_none_or_takes_the_first_place_of_the_reader_h
         assert isinstance(screen, FeedScreen)
         events = [screen.pane.cells_of(each)["kind"] for each in board.standings.feed()]
         assert [event.style for event in events] == [Tone.WAITING.value, Tone.PLAIN.value, Tone.GOOD.value]
-        assert [event.plain for event in events] == ["record", "1st place", "record"]
+        assert [event.plain for event in events] == ["record", "tied 1st", "record"]
 
 
 def test_the_column_has_the_change_and_no_fact_of_the_other_columns() -> None:

@@ -78,7 +78,7 @@ async def test_a_preview_has_the_room_of_a_list_without_reasons() -> None:
         await settled(pilot)
         await press(pilot, "r")
         assert "Std error" in text_of(app)
-        assert "on a wider terminal" not in text_of(app)
+        assert "Widen the terminal" not in text_of(app)
 
 
 async def test_a_list_that_is_not_huge_reads_no_run() -> None:

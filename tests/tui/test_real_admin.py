@@ -108,7 +108,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
             store.moderation.check_open("bob", datetime.now(UTC), admin=False)
         await press(pilot, "S")
         await decided(pilot, "enter")
-        await until(pilot, lambda: "Submissions are accepted." in text_of(app))
+        await until(pilot, lambda: "Open for submissions." in text_of(app))
         await press(pilot, "4")
         actions = ("start", "stop", "readmit", "remove", "unban", "ban", "limit", "update", "create")
         await until(pilot, lambda: all(action in text_of(app) for action in actions))

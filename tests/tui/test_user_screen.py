@@ -63,7 +63,7 @@ async def test_the_ranks_of_a_member_name_their_team() -> None:
     async with app_on(Teams()).run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "U")
-        (head,) = [line for line in text_of(pilot.app).splitlines() if "Vs first" in line]
+        (head,) = [line for line in text_of(pilot.app).splitlines() if "Vs rank 1" in line]
         assert head.split()[:3] == ["Task▲", "GPU", "Team"]
         cells = [line.split()[:4] for line in text_of(pilot.app).splitlines() if "H100" in line]
         assert cells == [["course", "H100", "@red", "1"], ["matmul", "H100", "2", "3"]]

@@ -129,13 +129,23 @@ class BriefRunView(View, frozen=True):
             entrant=run.entrant or UNSET,
             **(_of_failed(failed[0]) if failed else {"of_tolerance": round(max(ratios), 2) if ratios else UNSET}),
         )
-        texts = {"verdict_line": run.verdict_line or "", "message": run.message or run.reason, "loop": _loop_of(run)}
+        texts = {
+            "verdict_line": run.verdict_line or "",
+            "message": _once(run.message) or run.reason,
+            "loop": _loop_of(run),
+        }
         for key, text in texts.items():
             room = (_PASSED_BYTES_MAX if run.verdict == "pass" else _BYTES_MAX) - _size(
                 {**msgspec.to_builtins(found), key: ""}
             )
             found = replace(found, **{key: _shortened(text, room) or UNSET})
         return found
+
+
+def _once(message: str) -> str:
+    """Return a message without the end of its traceback, where that repeats the first line."""
+    head, _, rest = message.partition("\n")
+    return f"{head}\n{rest.strip().removesuffix(head)}".strip()
 
 
 def _kernels_of(run: WholeRunView) -> list[str]:

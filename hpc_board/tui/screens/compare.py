@@ -32,9 +32,10 @@ class CompareScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [binding("search", "Search the diff of the files"), binding("panel")]
     LOADED: ClassVar[tuple[str, ...]] = ("compare",)
     HELP: ClassVar[str] = (
-        "Compares the newer run with the older one, in whatever order they were marked. ± is half the width of "
-        "the 95 % confidence interval; if the interval includes 1x, the difference is within noise. Tab moves between "
-        "the times and the diff of the files; long equal parts are folded. The keys of a run act on the newer one."
+        "Compares the newer run with the older one, in whatever order they were marked. ± is half of the 95 % "
+        "confidence interval of a change; if the interval includes 1x, the difference is within noise. Tab moves "
+        "between the times and the diff of the files; long equal parts are folded. The keys of a run act on the newer "
+        "one."
     )
 
     times = getters.query_one("#times", Blocks)

@@ -29,7 +29,7 @@ _WORDS = {
     FeedKind.FIRST: ("first pass", Tone.PLAIN),
     FeedKind.BEST: ("best", Tone.MUTED),
 }
-_NOISE = ("1st place", Tone.PLAIN)
+_NOISE = ("tied 1st", Tone.PLAIN)
 """The word for a best time that beats the former one by no more than noise."""
 
 _FILTERED_MAX = 1000
@@ -45,7 +45,7 @@ class FeedScreen(RunScreen):
     ]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"cancel"})
     HELP: ClassVar[str] = (
-        "record: the best time in the standings; 1st place: the best time, within noise of the previous one. podium: "
+        "record: the best time in the standings; tied 1st: the best time, within noise of the previous one. podium: "
         "a top-three rank. first pass: a user's first pass on the board. best: a user's personal best. Was is the "
         "previous best time, or the user's own previous score. "
         f"Ranks are those at the time of the change. The filter looks at the newest {_FILTERED_MAX:,} changes. Enter "

@@ -42,7 +42,7 @@ _RANKS: tuple[Column, ...] = (
     Column("users", "Of", 5, value=lambda rank: rank.users, right=True, falls=True),
     Column("score", "Score", 8, value=lambda rank: rank.row.score_s, right=True),
     Column("speedup", "Speedup", 8, value=lambda rank: ratio_of(rank.speedup), right=True, falls=True),
-    Column("behind", "Vs first", 9, value=lambda rank: rank.row.score_s / rank.best_s, right=True, from_width=70),
+    Column("behind", "Vs rank 1", 9, value=lambda rank: rank.row.score_s / rank.best_s, right=True, from_width=70),
     Column("file", "File", 8, grows=True, from_width=88),
     Column("run", "Run", 6, value=lambda rank: rank.row.run, right=True, from_width=78, falls=True),
     Column("age", "Age", 6, value=lambda rank: rank.row.submitted_at, right=True, falls=True),
@@ -78,7 +78,7 @@ class UserScreen(RunScreen):
     LOADED: ClassVar[tuple[str, ...]] = ("user",)
     HELP: ClassVar[str] = (
         "Each rank is that of the user's best run in the standings of one GPU, among the users there, or an entrant's "
-        "among the entrants. Vs first is the time relative to that of rank 1. Tab moves between ranks and runs. Enter "
+        "among the entrants. Vs rank 1 is the time relative to the best one. Tab moves between ranks and runs. Enter "
         "on a rank shows the scores over time, on a run its report. A high terminal shows the board around the "
         f"selected rank. {SORT_HELP}"
     )

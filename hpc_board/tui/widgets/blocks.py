@@ -156,7 +156,7 @@ class _FittingTable(msgspec.Struct, frozen=True):
         yield _drawn_table(blocks.Table(columns, rows, tones=self.table.tones))
         more = len(self.table.columns) - len(kept)
         if more and options.size.width < _WIDE_FROM:
-            yield Text(f"+{count_text(more, 'column')} on a wider terminal", Tone.MUTED.value)
+            yield Text(f"{count_text(more, 'column')} hidden. Widen the terminal.", Tone.MUTED.value)
 
     def _kept(self, width: int) -> list[int]:
         columns = self.table.columns

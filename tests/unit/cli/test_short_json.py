@@ -79,6 +79,14 @@ def test_a_brief_wrong_result_has_at_most_500_bytes(board: Recorded, words: str)
     assert size <= 500
 
 
+def test_a_brief_traceback_has_its_error_once(board: Recorded) -> None:
+    error = "ModuleNotFoundError: No module named 'tritonx'"
+    traceback = f'Traceback (most recent call last):\n  File "kernel.py", line 3\n{error}'
+    board.add(result=result_of(Verdict.LOAD_ERROR, message=f"{error}\n{traceback}"), mode=Mode.TEST)
+    told, _ = brief(board, "run", "1")
+    assert told["message"].count(error) == 1
+
+
 def test_a_brief_result_with_a_huge_error_keeps_its_message(board: Recorded) -> None:
     mismatch = replace(MISMATCH, of_tolerance=1.25e306)
     case = replace(TESTS[0], verdict=Verdict.WRONG_VALUE, message="far off", mismatch=mismatch)
@@ -151,7 +159,7 @@ def test_a_brief_profile_has_its_longest_kernels_and_the_loop_with_the_most_scal
     assert [each[: each.index(": ")] for each in found["kernels"]] == [
         f"case {n}, {('add_' * 40)[:39]}…" for n in (2, 3)
     ]
-    assert "3 x 1.00 ms, 91 % of DRAM" in found["kernels"][0]
+    assert "3 x 1.00 ms, 80 % of the time, 91 % of DRAM" in found["kernels"][0]
     assert ("message" in found, "verdict_line" in found, size <= 450) == (False, False, True)
     functions = [Kernel(case, "add_" * 40, time_share=0.4) for case in range(3)]
     loops = [Loop(line, "add_" * 40, 99, 9, line, 23, 11, 512) for line in (7, 41, 12)]

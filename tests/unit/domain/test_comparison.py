@@ -209,7 +209,7 @@ def test_of_single_processes_the_scatter_of_the_calls_is_taken() -> None:
 
 def test_two_calls_say_nothing() -> None:
     found = difference(case([[MS, 2 * MS]]), case([[3 * MS, 4 * MS]]))
-    assert (found.low, found.shown, found.text) == (None, False, "2.33x slower (few samples)")
+    assert (found.low, found.shown, found.text) == (None, False, "2.33x slower (uncertain)")
 
 
 def test_a_large_scatter_is_told_as_a_range() -> None:
@@ -304,7 +304,9 @@ def report(one: Case, other: Case, nodes: tuple[str, str] = ("", "")) -> str:
 
 def test_the_report_says_where_its_error_comes_from() -> None:
     repeated = report(steady(MS, MS), steady(2 * MS, 2 * MS))
-    assert "from the scatter of both runs and the usual difference of two runs." in " ".join(repeated.split())
+    assert "from the scatter of both runs and the usual difference of two runs of one file." in " ".join(
+        repeated.split()
+    )
     within = report(case([[MS, MS, MS]]), case([[MS, MS, MS]]))
     assert "within one process, of which mode ranked has several" in " ".join(within.split())
 
@@ -479,7 +481,7 @@ def test_what_the_bounds_mean_is_said_of_those_that_are_there() -> None:
     far = steady(0.9 * MS, MS, 1.1 * MS), steady(9e9 * MS, 1e10 * MS, 1.1e10 * MS)
     text = report(*far)
     assert "±" not in text
-    assert "A range is the 95 % confidence interval, from the scatter of both runs" in text
+    assert "A range is the 95 % confidence interval of a change, from the scatter of both runs" in text
 
 
 def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Recorded) -> None:
@@ -515,11 +517,11 @@ def test_times_without_samples_have_a_speedup_and_no_confidence(board: Recorded)
     ]
     done = call(board, "compare", *(str(run.submission) for run in runs))
     assert done.exit_code == 0, done.output
-    assert "  2.00x faster (few samples)" in done.stdout
+    assert "  2.00x faster (uncertain)" in done.stdout
     assert "±" not in done.stdout
     board.add(result=result_of(Verdict.PASS, case([[3 * MS]])), score_s=0.003, mode=Mode.BENCHMARK)
     line = json.loads(call(board, "run", "3", "--json").stdout)["verdict_line"]
-    assert line.endswith("3.00x slower than the user's best before, 1.00 ms (run 1) (few samples)")
+    assert line.endswith("3.00x slower than the user's best before, 1.00 ms (run 1) (uncertain)")
 
 
 def test_a_run_of_an_entrant_is_compared_with_its_own_best_and_another_best_is_named(board: Recorded) -> None:

@@ -101,13 +101,13 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
     others = [Kernel(1, f"kernel_{number}", 1, 1000, spills=1024) for number in range(8)]
     result = replace(result_of(Verdict.PASS), kernels=(softmax, *others))
     lines = text_of(run_report(finished(result), result)).splitlines()
-    first = "case 1, softmax_kernel: 2 x 12.3 µs, 71 % of DRAM, 30 % of SM, 38 % occupancy, 64 registers, "
+    first = "case 1, softmax_kernel: 2 x 12.3 µs, 94 % of the time, 71 % of DRAM, 30 % of SM, 38 % occupancy, "
     assert lines[lines.index("Passed.") + 2 :][:3] == [
-        f"{first}16.5 KiB shared memory, no spills, stalls: long scoreboard 9.2, barrier 2",
+        f"{first}64 registers, 16.5 KiB shared memory, no spills, stalls: long scoreboard 9.2, barrier 2",
         "case 2, kernel_0: 1.00 µs, 1,024 spill instructions",
         "case 2, kernel_1: 1.00 µs, 1,024 spill instructions",
     ]
-    assert "4 more kernels in `hpc-board run 12 --json` and on the page Profile of the app" in lines
+    assert "4 more kernels in the profile; all numbers: `hpc-board run 12 --json`" in lines
     function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
     assert "\nmemcpy: 50 % of the time\nothers: 50 % of the time\n" in text_of(run_report(finished(function), function))
 
@@ -174,7 +174,7 @@ def test_a_profile_has_its_kernels_first_and_its_tables_fit_any_width() -> None:
                 "----  ----------  --------  ----------\nSelf CPU time total: 3.218ms\n"
             ),
             32,
-            ["Name  Self CPU  # of Calls", "aten   3.204ms           1", "", "Self CPU time total: 3.218ms"],
+            ["Name  Self CPU  # of Calls", "aten   3.20 ms           1", "", "Self CPU time total: 3.22 ms"],
         ),
         (
             " Time (%)  Instances  Name\n --------  ---------  --------\n     40.0          3  scale(int)\n\nend",
@@ -361,7 +361,7 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
     text = plain(run_outcome(run, result, best=best), 120, paint)
     assert re.search(r"TIME|MEDIAN +REFERENCE +SPEEDUP +RANK 1", text)
     assert ("0.50x", Tone.BAD) in tones
-    assert "each benchmark to its own scale; reference: in this run; rank 1: bob, run 7\n" in text
+    assert "Time of a call, relative to the reference in this run; rank 1: bob, run 7\n" in text
     bars = [line for line in text.splitlines() if "█" in line]
     assert [round(line.count("█") / bars[2].count("█")) for line in bars] == [4, 2, 1]
     assert [re.search(r"this run|reference|rank 1", line)[0] for line in bars] == ["this run", "reference", "rank 1"]  # type: ignore[index]
@@ -648,10 +648,32 @@ def test_a_trial_names_no_run_where_the_rest_of_it_is() -> None:
     for told in (
         "35 lines left out; more:",
         "40 lines left out; full output:",
-        "more kernels in",
+        "more kernels in the profile; all numbers:",
         "more faults in",
     ):
         assert f"{told} `--json`" in text
+
+
+def test_the_bars_of_all_benchmarks_have_one_scale_where_the_reference_is_1() -> None:
+    slow, quick = (
+        replace(case, timing=replace(case.timing, reference_ns=ref))
+        for case, ref in ((timed_case(time_ns=4e6), 1e6), (timed_case(time_ns=5e4), 1e5))
+    )
+    result = result_of(Verdict.PASS, slow, replace(quick, index=1, spec="size: 8"))
+    text = plain(run_outcome(finished(result, score_s=2e-3), result), 120)
+    bars = [line.count("█") for line in text.splitlines() if "█" in line]
+    assert bars[1] == bars[3]
+    assert [round(2 * bar / bars[1]) for bar in bars] == [8, 2, 1, 2]
+
+
+def test_a_module_that_is_not_installed_is_named_before_the_advice() -> None:
+    result = replace(result_of(Verdict.LOAD_ERROR), message="ModuleNotFoundError: No module named 'tritonx'\nTraceback")
+    text = text_of(run_outcome(finished(result), result))
+    assert text.startswith("Failed to load: ModuleNotFoundError: No module named 'tritonx'\n")
+    assert "lacks the function" not in text
+    assert "is not installed for the judge's Python.\nDo without it" in text
+    missing = replace(result, message="TypeError: kernel.py defines no function called custom_kernel")
+    assert "lacks the function that the task calls" in text_of(run_outcome(finished(missing), missing))
 
 
 def test_a_message_that_begins_with_the_verdict_does_not_repeat_it() -> None:
@@ -1079,7 +1101,7 @@ def test_the_report_and_the_json_have_the_same_remarks_on_times() -> None:
     assert "interval of 58 % for benchmark 1" in text
     assert "interval of 57 % for benchmark 3, from calls back to back to a single call" in text
     noise = (
-        "Noisy: other work on 0.5 processors, interval of 58 %, overlapping calls with an interval of 57 %, "
+        "Noisy: other programs used 0.5 processors, interval of 58 %, overlapping calls with an interval of 57 %, "
         "throttled GPU."
     )
     shown = [each for each in run_outcome(finished(result), result) if isinstance(each, Paragraph)]

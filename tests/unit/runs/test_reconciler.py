@@ -70,6 +70,19 @@ def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World
         cancel(gone, queued)
 
 
+def test_a_cluster_that_is_in_the_settings_again_is_not_called_absent_while_its_scheduler_is_silent(
+    world: World,
+) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    assert replace(world.advance, schedulers={}, clusters={})()
+    assert "cluster main is no longer in the settings" in world.store.runs.get(run.id).status.reason
+    world.scheduler.poll_error = SchedulerError("connection refused")
+    with pytest.raises(SchedulerError):
+        world.advance()
+    assert world.store.runs.get(run.id).status.reason == ""
+
+
 def test_runs_are_cancelled_together(world: World) -> None:
     queued, other, unsent, ended = (world.run() for _ in range(4))
     cancel(world.advance, ended)
