@@ -71,7 +71,7 @@ TIMED = (
     *WATCHED[:-1],
     replace(_SCORE, sorts=False),
     Column("previous", "Vs previous", 12, right=True, most=13),
-    Column("best", "Vs fastest", 12, right=True, most=13),
+    Column("best", "Vs your best", 12, right=True, most=13),
     Column("bar", "Speed", BAR_CELLS, from_width=90),
     _REASON,
 )

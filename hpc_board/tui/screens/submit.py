@@ -701,7 +701,7 @@ class SubmitScreen(BoardScreen):
             self.query_one(Description).show(printable(task.description))
 
     def _show_code(self) -> None:
-        """Show below the form of a wide, high screen a file with its changes since the last run, or the code for F4."""
+        """Show below the form of a wide, high screen a file with its changes since a run, or the code for F4."""
         file, task, start, copied = self._choice.file, self._choice.task, self._to_start, self._to_copy
         is_new = start is not None or copied is not None
         has_text = is_new or (file is not None and not self.has_failed("header"))
@@ -716,7 +716,7 @@ class SubmitScreen(BoardScreen):
     def _code_of(
         self, file: Path | None, task: str | None, start: tuple[Task, Path] | None, copied: Run | None
     ) -> SourceText:
-        """Return the starter, the code of a run, the file, or its difference to the last submission."""
+        """Return the starter, the code of a run, or the file: its changes since the form's run, else since the last."""
         if copied is not None:
             name, code = self.board.submissions.code(copied.id)
             return SourceText(code.decode(errors="replace"), name, f"{name}: run {copied.id}, which F4 copies")
@@ -725,7 +725,9 @@ class SubmitScreen(BoardScreen):
             text = local_files.starter_text(start[0], name)
             return SourceText(text, name, f"{name}: the starter, which F4 {'edits' if file is None else 'writes'}")
         source = read_source(file or Path())
-        last = next(iter(self.board.runs.list(task=task, limit=1)), None) if task else None
+        last = self._of_run
+        if last is None or last.task != task:
+            last = next(iter(self.board.runs.list(task=task, limit=1)), None) if task else None
         title = source.file_name
         if last is None:
             return SourceText(source.text, title, title)

@@ -482,8 +482,8 @@ class TasksScreen(BoardScreen):
         return f"selected on {self.board.address}"
 
     def _starts(self, task: Task) -> bool:
-        """Return whether this task is the one to begin with, for a user without a rank on any."""
-        return task.start_here and self._own == {}
+        """Return whether this task is the one to begin with, until the user has a rank on it."""
+        return task.start_here and self._own is not None and task.name not in {name for name, _ in self._own}
 
     def _show_rows(self, select: str | None = None) -> None:
         if self._catalog is not None:

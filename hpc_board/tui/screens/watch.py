@@ -23,6 +23,7 @@ from hpc_board.domain.job_options import parsed
 from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState
 from hpc_board.domain.score_interval import overlaps
+from hpc_board.domain.standing import Page, Standing
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.files import decoded, shown_path
 from hpc_board.model.task import Mode
@@ -118,9 +119,9 @@ class WatchScreen(RunScreen):
         "several saves in between, the last one is submitted. A newer save cancels the runs of older saves that have "
         "not ended. M turns between the modes "
         "test, benchmark and ranked; in the latter two, the table has the time of each save, its change from the "
-        "previous save and from the fastest earlier one, and its speed relative to the best. From 160 columns on, the "
-        "changes of the selected save are beside it. The watch ends when you leave this screen, and pauses while "
-        "another screen or your editor covers it. Enter opens a run."
+        "previous save and from your best, on the board or an earlier save, and its speed relative to the best. From "
+        "160 columns on, the changes of the selected save are beside it. The watch ends when you leave this screen, "
+        "and pauses while another screen or your editor covers it. Enter opens a run."
     )
 
     pane: getters.query_one[ListPane[Run]] = getters.query_one(ListPane)
@@ -147,6 +148,8 @@ class WatchScreen(RunScreen):
         self._runs: tuple[Run, ...] = ()
         self._steps: dict[int, Progress] = {}
         self._usual_times: UsualTimes = {}
+        self._ranked: Mapping[str, Standing] = {}
+        """The user's best on the board of each GPU before the watch."""
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="watched", markup=False)
@@ -171,8 +174,14 @@ class WatchScreen(RunScreen):
         self._show_watched()
         self.blocks.show([Paragraph(_FIRST_WORDS, ReportTone.QUIET)])
         self._show_standing()
+        watched = self._watched
+        self.ask("best", partial(self.board.standings.pages, watched.task, watched.gpus, limit=1), self._take_ranked)
         self.set_interval(LOOK_SECONDS, self._look)
         self._look()
+
+    def _take_ranked(self, pages: Sequence[Page]) -> None:
+        self._ranked = {page.gpu: page.own for page in pages if page.own is not None}
+        self._show_runs()
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
@@ -370,9 +379,12 @@ class WatchScreen(RunScreen):
         self.pane.show_all(self._runs, select=select)
 
     def _cells(self, run: Run) -> dict[str, Text]:
-        earlier = [each for each in self._runs if each.id < run.id and each.gpu == run.gpu and each.score_s]
-        best = min(earlier, key=lambda each: each.score_s or 0, default=None)
-        fastest_s = min((each.score_s for each in self._runs if each.gpu == run.gpu and each.score_s), default=0)
+        ranked = [own] if (own := self._ranked.get(run.gpu)) is not None else []
+        measured = [each for each in self._runs if each.gpu == run.gpu and each.score_s]
+        earlier = [each for each in measured if each.id < run.id]
+        before: list[Run | Standing] = [*earlier, *ranked]
+        best = min(before, key=lambda each: each.score_s or 0, default=None)
+        fastest_s = min((each.score_s or 0 for each in [*measured, *before]), default=0)
         found = {
             "saved": toned(self._clock(run), Tone.MUTED),
             **cells(Line(run, step=self._steps.get(run.id)), self.now()),
@@ -408,7 +420,7 @@ class WatchScreen(RunScreen):
             self._show_standing()
 
 
-def _change(before: Run | None, run: Run) -> Text:
+def _change(before: Run | Standing | None, run: Run) -> Text:
     """Return the change of the score from an earlier run; empty without two scores."""
     if before is None or not before.score_s or not run.score_s:
         return toned("")
