@@ -143,7 +143,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     site.stop_controller()
     terminal.until("Runs / your runs", "waiting ", SILENT, "1 double", "running", name="hanging")
     terminal.press("?")
-    terminal.until("Submit a file: that of the run, or one for the task", name="help")
+    terminal.until("Open the form with the file", name="help")
     # Escape and a letter at once would be one key.
     terminal.press("Escape")
     terminal.until("Runs / your runs", without="Go back")

@@ -102,6 +102,8 @@ class BoardScreen(Screen[None]):
     """The name of this screen in the help, by default that of its class."""
     HELP: ClassVar[str] = ""
     """The paragraph on this screen in the help."""
+    FIRST_KEYS: ClassVar[tuple[str, ...]] = ()
+    """The actions whose keys begin the last line, which a narrow terminal cuts."""
     SHOWS_OUTPUT: ClassVar[bool] = False
     """True if the screen shows the output of running jobs."""
     ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel", "hold", "note")

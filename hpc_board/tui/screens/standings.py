@@ -38,7 +38,7 @@ class StandingsScreen(RunScreen):
 
     NAME: ClassVar[str] = "Board"
     BINDINGS: ClassVar[list[BindingType]] = [
-        binding("submit", "Submit a file for this task"),
+        binding("submit", "Open the form with your latest file, here first"),
         binding("edit", show=False),
         Binding("left,h", "turn(-1)", "Previous GPU", key_display="←", show=False, tooltip="Show the previous GPU"),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU"),

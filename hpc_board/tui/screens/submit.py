@@ -154,7 +154,9 @@ class SubmitScreen(BoardScreen):
                 edit.can_focus = False  # F4 edits from each field
                 yield _row("field", "File", file, browse, edit, id="file-field")
                 yield _row("below", "", Static(id="file-note", markup=False))
-                tasks = TypedSelect[str]([], prompt="loading the tasks …", compact=True, id="task")
+                # The name is known before the board has told its tasks.
+                known = [] if start.task is None else [(toned(start.task).plain, start.task)]
+                tasks = TypedSelect[str](known, prompt="loading the tasks …", compact=True, id="task")
                 yield _row("field", "Task", tasks)
                 modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]
                 mode = TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
@@ -187,6 +189,9 @@ class SubmitScreen(BoardScreen):
             self._placed = self.query_one("#send") if self._choice.gpus else self.query_one(GpuList)
             self.set_focus(self._placed)
         self.path_input.cursor_position = len(self.path_input.value)
+        if self._choice.task is not None:
+            with self.prevent(Select.Changed):
+                self.task_select.value = self._choice.task
         self.ask("options", self.board.submissions.option_rules, self._show_rules)
         self._ask_gpus()
         self._read_header(self.path_input.path)

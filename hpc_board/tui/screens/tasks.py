@@ -79,14 +79,14 @@ class TasksScreen(BoardScreen):
     AUTO_FOCUS = "#tasks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", show=False),
-        binding("submit", "Submit a file for the selected task"),
+        binding("submit", "Open the form with your latest file, here first"),
         binding("standings"),
         app_binding("runs"),
         app_binding("feed"),
         binding("filter"),
         binding("write"),
-        binding("edit", "Edit your latest file, else the starter, then submit it"),
-        binding("watch", "Submit your latest file, else the starter, on every save"),
+        binding("edit", "Edit the file of s, else the starter, then open the form"),
+        binding("watch", "Submit the file of s, else the starter, on every save"),
         *bindings("panel", "sort", "reverse"),
         binding("copy", "Copy the shown text to the clipboard"),
         binding("refresh", "Reload the task folders", action="reload", show=False),
@@ -97,8 +97,8 @@ class TasksScreen(BoardScreen):
         "each call; a board ranks the fastest passing run of each user. W writes the starter of a task, whose first "
         "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Runs continue after "
         "you quit.\n\n"
-        "Enter opens the selected task, Esc goes back to the list; s submits a file for it. Rank and best are your "
-        "best over all GPUs; the details list each GPU. A colour marks deadlines within a day. While you type "
+        "Enter opens the selected task, Esc goes back to the list; s opens the form with a file for it. Rank and best "
+        "are your best over all GPUs; the details list each GPU. A colour marks deadlines within a day. While you type "
         "after /, the task with the best matching name is selected; Enter keeps the filter, Esc clears it. "
         f"{SORT_HELP}"
     )

@@ -109,9 +109,10 @@ class WatchScreen(RunScreen):
         binding("edit", "Edit the file; the watch continues afterwards"),
         binding("mode"),
         HOLD_KEY,
-        binding("submit", "Submit the file in another mode or with other options"),
+        binding("submit", "Open the form with the file, for another mode or other options"),
         Binding("escape", "back", "Stop", tooltip="Stop watching; its runs continue", id="screen.back"),
     ]
+    FIRST_KEYS: ClassVar[tuple[str, ...]] = ("edit", "mode", "pause")
     SHOWS_OUTPUT: ClassVar[bool] = True
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"watch"})
     HELP: ClassVar[str] = (

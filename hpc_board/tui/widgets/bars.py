@@ -210,7 +210,8 @@ class KeyLine(Footer):
                 first[name] = _Key(binding.action, display, description, is_enabled)
                 # A button of a dialog may have the word of a verb.
                 positions[binding.action] = 0 if self.screen.is_modal else position(binding)
-        return sorted(first.values(), key=lambda key: positions[key.action])
+        ahead = getattr(self.screen, "FIRST_KEYS", ())
+        return sorted(first.values(), key=lambda key: (key.action not in ahead, positions[key.action]))
 
     def _fitting(self) -> list[_Key]:
         keys = self._all_keys()
