@@ -4,6 +4,7 @@ import pytest
 from textual.widgets import Tabs
 
 from hpc_board.errors import Refused
+from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import RUNS, TASKS, FakeBoard
@@ -117,3 +118,21 @@ async def test_a_plot_of_few_records_below_the_tasks_is_low() -> None:
         plot = text_of(app).partition("H100: Best time")[2].partition("log scale")[0]
         assert len(board.records("vectoradd", "H100")) == 2
         assert len(plot.splitlines()) == 1 + 11 + 1, "two records, below the title and above the axis"
+
+
+async def test_a_short_trend_has_the_file_of_the_selected_run_below_it() -> None:
+    board = FakeBoard()
+    app = app_on(board)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "t")
+        assert isinstance(app.screen, TrendScreen)
+        assert "def custom_kernel(data):" in text_of(app)
+        await pilot.resize_terminal(120, 24)
+        await settled(pilot)
+        assert "def custom_kernel(data):" not in text_of(app)
+        board.failures["code"] = Refused("submission 19 belongs to bob", hint="")
+        await pilot.resize_terminal(200, 60)
+        await settled(pilot)
+        assert "submission 19 belongs to bob" in text_of(app)
+        assert not app.screen.query_one("ErrorBox").display

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import msgspec
 from rich.text import Text
-from textual import events, getters
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
@@ -22,12 +22,16 @@ from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.histories import History, drawn_history, read_history
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
+from hpc_board.tui.widgets.text_pane import SourceView, source_of
 
 _PLOT_SHARE = 0.5
 """The least share of the screen's height for the plot, which also has the lines that the list leaves."""
 
 _BESIDE_ROWS = 8
 """The lines of the screen that are neither rows of the list nor the plot with its edges."""
+
+_FILE_LINES_MIN = 12
+"""The least lines for the file of the selected run, with its edges."""
 
 _AXIS_LINES = 2
 _SIDES = 4
@@ -56,16 +60,18 @@ class TrendScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [binding("filter", show=False), binding("edit", show=False)]
     WITHOUT: ClassVar[frozenset[str]] = frozenset({"trend", "cancel"})
     LOADED: ClassVar[tuple[str, ...]] = ("trend",)
+    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = (*RunScreen.SHOWN_BESIDE, "code")
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
         "scale. ● is faster than all runs before it, ○ is not. An upright line is the 80 % confidence interval of a "
         "score; the dotted line is the best in the standings, or the reference if that best has always been the "
-        "user's. Vs fastest is the change from the fastest earlier run. The list has the newest run first. Enter opens "
-        "the run."
+        "user's. Vs fastest is the change from the fastest earlier run. The list has the newest run first; below a "
+        "short one, a wide, high terminal has the file of the selected run. Enter opens the run."
     )
 
     plot = getters.query_one("#plot", Static)
     pane: getters.query_one[ListPane[_Listed]] = getters.query_one(ListPane)
+    code = getters.query_one(SourceView)
 
     def __init__(self, board: Board, now: Clock, target: targets.Trend) -> None:
         super().__init__(board, now, target)
@@ -89,6 +95,7 @@ class TrendScreen(RunScreen):
         yield Static(id="plot", classes="panel", markup=False)
         yield ListPane(kind, id="trend", grid_id="trend-runs").data_bind(BoardScreen.marked)
         yield Static(id="notes", classes="hint", markup=False)
+        yield SourceView("File", view="code")
 
     def begin(self) -> None:
         self.show_place(f"Trend of {self._whose}")
@@ -131,9 +138,20 @@ class TrendScreen(RunScreen):
         if self._read and runs:
             height = self.size.height
             room = max(round(_PLOT_SHARE * height), height - len(runs) - _BESIDE_ROWS)
-            height = plot_lines(len(runs), room) - _AXIS_LINES
-            self.plot.border_title, plot = drawn_history(self._read, self.size.width - _SIDES, height)
+            lines = plot_lines(len(runs), room)
+            self.plot.border_title, plot = drawn_history(self._read, self.size.width - _SIDES, lines - _AXIS_LINES)
             self.plot.update(plot)
+            has_room = height - lines - len(runs) - _BESIDE_ROWS >= _FILE_LINES_MIN
+            self.set_class(has_room and self.has_class("-wide", "-high"), "-code")
+            self.pane.set_height(0 if self.has_class("-code") else None)
+            self._read_code()
+
+    @on(ListPane.Selected)
+    def _read_code(self) -> None:
+        """Read the file of the selected run where the list leaves room for it."""
+        if self.has_class("-code") and (listed := self.pane.selected) is not None:
+            question = partial(source_of, self.board, listed.run.run)
+            self.ask("code", question, self.code.show_source, failed=lambda error: self.code.say(error.message))
 
 
 def _cells(listed: _Listed) -> dict[str, Text]:
