@@ -70,6 +70,9 @@ _GATE = "advance.gate.lock"
 The kernel gives a free lock to any taker: without a gate, clients that take turns would keep _LOCK shared for ever.
 """
 
+_ORPHANED = "cluster {} is no longer in the settings"
+"""The reason of a run whose cluster has left them."""
+
 _CLUSTER_CHARACTERS_MAX = 60
 
 
@@ -523,26 +526,22 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if not mine or run.state.ended:
                 return
             if run.state.unsent:
-                reason = f"{_orphaned_words(run)}; rerun it on another one"
+                reason = f"{_ORPHANED.format(run.cluster)}; rerun it on another one"
                 self.store.runs.move(run, RunState.ERROR, reason=reason)
             else:
-                reason = f"{_orphaned_words(run)}: no scheduler can be queried"
+                reason = f"{_ORPHANED.format(run.cluster)}: no scheduler can be queried"
                 self._results.read(
                     self.store.runs.move(run, run.state, reason=reason, source=self._results.left(run).result_problem)
                 )
 
     def _without_orphaned(self, run: Run) -> Run:
         """Clear the reason of a run whose cluster is in the settings again: its scheduler may stay silent for long."""
-        is_told = run.status.reason.startswith(_orphaned_words(run))
+        is_told = run.status.reason.startswith(_ORPHANED.format(run.cluster))
         return self.store.runs.move(run, run.state, source=run.status.source) if is_told else run
 
     @cached_property
     def _harness_sha256(self) -> str:
         return hashlib.sha256(self.harness()).hexdigest()
-
-
-def _orphaned_words(run: Run) -> str:
-    return f"cluster {run.cluster} is no longer in the settings"
 
 
 def _own_job(run: Run) -> str:

@@ -368,7 +368,7 @@ async def test_the_keys_of_a_task_take_the_file_of_this_folder_before_that_of_a_
             assert app.screen.query_one(PathInput).path == taken
         assert edited == [taken] * (key == "e")
         note = app.screen.query_one("#watched" if key == "w" else "#file-note", Static).visual
-        assert (f"n another folder, {other.parent}" in str(note)) is not is_taken
+        assert ("n another folder" in str(note)) is not is_taken
 
 
 @pytest.mark.parametrize(("gpus", "screen"), [((H100,), WatchScreen), ((H100, A100), SubmitScreen)])

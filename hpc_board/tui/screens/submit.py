@@ -691,7 +691,7 @@ class SubmitScreen(BoardScreen):
             here = f"↓ chooses a file: {first}{more}" if first and self.path_input.named is None else ""
             words = toned(f"{self._file_offer} {here}".strip(), Tone.MUTED)
         else:
-            folder = f"In another folder, {file.parent}." if local_files.is_elsewhere(file) else ""
+            folder = "In another folder." if local_files.is_elsewhere(file) else ""
             text = self._again or ("" if header is None else _asked_text(header))
             tone = Tone.WAITING if folder or self._again else Tone.MUTED
             words = toned(" ".join(filter(None, (folder, text))), tone, 300)
