@@ -121,7 +121,8 @@ def run_report(
     submissions that continue its own.
     """
     blocks = run_outcome(run, result, history, progress, placing, log=log, reader=reader, whole=True, best=best)
-    return (_title(run), *blocks, *_run_and_machine(run, result, children))
+    of_run = Heading("Run"), Facts(tuple(_run_facts(run, children)))
+    return (_title(run), *blocks, *of_run, *_noise_blocks(result), *machine_blocks(result))
 
 
 def run_summary(
@@ -144,7 +145,7 @@ def run_summary(
 def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
     """Return the report of a submission that was judged on this machine, for a task that may be on no board."""
     title = Heading(f"{one_line(run.file_name)} for {run.task}, mode {run.mode}, on this machine's {run.gpu}")
-    return (title, *run_outcome(run, result, whole=True), *_machine_blocks(result))
+    return (title, *run_outcome(run, result, whole=True), *_noise_blocks(result), *machine_blocks(result))
 
 
 def run_outcome(
@@ -192,15 +193,6 @@ def _title(run: Run) -> Heading:
     return Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")
 
 
-def _run_and_machine(
-    run: Run, result: Result | None, children: Sequence[int], of_job: Sequence[tuple[str, str]] = ()
-) -> Iterator[Block]:
-    yield Heading("Run")
-    yield Facts((*_run_facts(run, children), *of_job))
-    if result is not None:
-        yield from _machine_blocks(result)
-
-
 def _vouching_text(run: Run, result: Result) -> str:
     """Return account, harness, isolation, node and job of a run in one line."""
     isolation, clock = result.provenance.get("isolation"), result.provenance.get("clock")
@@ -220,7 +212,10 @@ def _vouching_text(run: Run, result: Result) -> str:
 def run_evidence(
     run: Run, history: Sequence[Status], result: Result | None = None, children: Sequence[int] = ()
 ) -> tuple[Block, ...]:
-    """Return every status of a run with its time and source, and the facts on the run, its job and its machine."""
+    """Return every status of a run with its time and source, the facts on the run and its job, and its remarks.
+
+    `machine_blocks` has the hashes that the result has.
+    """
     blocks: list[Block] = [_history_table(history)]
     last = run.status
     if last.unanswered:
@@ -236,7 +231,7 @@ def run_evidence(
     )
     of_machine = result.provenance if result else {}
     of_job = tuple(fact for fact in facts if fact[1] and fact[0].replace(" ", "_") not in of_machine)
-    return (*blocks, *_run_and_machine(run, result, children, of_job))
+    return (*blocks, Heading("Run"), Facts((*_run_facts(run, children), *of_job)), *_noise_blocks(result))
 
 
 def _removal_blocks(run: Run) -> Iterator[Block]:
@@ -787,11 +782,16 @@ def _remark_facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "rerun", f"of submission {rerun.of_submission}, by {one_line(rerun.by_user)}"
 
 
-def _machine_blocks(result: Result) -> Iterator[Block]:
-    """Return the remarks on the times, the use of memory and processors, and the facts on machine and tools."""
-    if remarks := noise_advice(result):
+def _noise_blocks(result: Result | None) -> Iterator[Block]:
+    if result is not None and (remarks := noise_advice(result)):
         yield Heading("Remarks on the times")
         yield from (Paragraph(each.text) for each in remarks)
+
+
+def machine_blocks(result: Result | None) -> Iterator[Block]:
+    """Return the use of memory and processors, and the facts on machine and tools, the hashes last."""
+    if result is None:
+        return
     usage = usage_of(result)
     if usage is not None:
         yield Heading("Resources")
@@ -804,6 +804,7 @@ def _machine_blocks(result: Result) -> Iterator[Block]:
         rows.append(("ended", _told_moment_text(result.ended_at)))
     if result.restart_count:
         rows.append(("restarts", f"{result.restart_count} (by the scheduler)"))
+    rows.sort(key=lambda row: row[0].endswith(" sha256"))
     shown = tuple((name, value) for name, value in rows if value)
     if shown:
         yield Heading("Machine")

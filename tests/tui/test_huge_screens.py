@@ -136,3 +136,14 @@ async def test_a_short_trend_has_the_file_of_the_selected_run_below_it() -> None
         await settled(pilot)
         assert "submission 19 belongs to bob" in text_of(app)
         assert not app.screen.query_one("ErrorBox").display
+
+
+@pytest.mark.parametrize(("width", "is_beside"), [(120, True), (80, False)])
+async def test_the_machine_is_beside_the_evidence_where_both_have_room(width: int, is_beside: bool) -> None:
+    app = app_on(FakeBoard())
+    async with app.run_test(size=(width, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "5")
+        heads = [line.split() for line in text_of(app).splitlines()]
+        assert [["Run", "Machine"] in heads, ["Machine"] in heads] == [is_beside, not is_beside]
+        assert next(head for head in heads if "Since" in head)[-1] == "Source", "the states have all the width"

@@ -27,7 +27,7 @@ from hpc_board.report.plain import BARS_FROM
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.run_words import canceller
-from hpc_board.report.runs import origin_facts, run_evidence, speedup_facts
+from hpc_board.report.runs import machine_blocks, origin_facts, run_evidence, speedup_facts
 from hpc_board.report.times import processors_of
 from hpc_board.report.tones import profile_tones
 from hpc_board.tui import targets
@@ -337,7 +337,7 @@ class ReportScreen(RunScreen):
         run, result = read.run, read.result
         self.refresh_bindings()
         self._show_headline(read)
-        self.evidence.show(run_evidence(run, read.history, result, read.children))
+        self.evidence.show(run_evidence(run, read.history, result, read.children), tuple(machine_blocks(result)))
         waits = "" if run.state.ended else " yet; each appears when the job starts it"
         processors = processors_of(result) if result else None
         nothing = f"No cases{waits}.\n{_OVERVIEW_NEXT}"

@@ -39,6 +39,9 @@ _FLEXIBLE_MIN = 12
 _BARS_MIN = 72
 """The least width of bars with their texts."""
 
+_HALVES_MIN = 110
+"""The least width of blocks beside others."""
+
 _WIDE_FROM = 200
 """The columns of a terminal that is as wide as they are: none is told to become wider."""
 
@@ -49,7 +52,7 @@ _NUMBERS_MIN = 2
 class Blocks(VerticalScroll):
     """A scrollable report that keeps its scroll position on updates."""
 
-    _shown: tuple[blocks.Block, ...] = ()
+    _shown: tuple[tuple[blocks.Block, ...], ...] = ()
 
     def __init__(self, title: str = "", *, id: str | None = None) -> None:
         super().__init__(id=id, classes="panel")
@@ -58,10 +61,11 @@ class Blocks(VerticalScroll):
     def compose(self) -> ComposeResult:
         yield Static(id="blocks", markup=False)
 
-    def show(self, report: Sequence[blocks.Block]) -> None:
-        if tuple(report) != self._shown:
-            self._shown = tuple(report)
-            self.query_one("#blocks", Static).update(drawn(self._shown))
+    def show(self, report: Sequence[blocks.Block], beside: tuple[blocks.Block, ...] = ()) -> None:
+        """Show a report, and other blocks beside its headings, or below it where it is narrow."""
+        if (shown := (tuple(report), beside)) != self._shown:
+            self._shown = shown
+            self.query_one("#blocks", Static).update(_Halves(*shown) if beside else drawn(report))
 
 
 def show_text(place: Static, text: Text) -> None:
@@ -127,6 +131,25 @@ def speedup_cell(speedup: float | None, tone: Tone = Tone.PLAIN) -> Text:
     """Return the cell of a speedup over the reference, in its own tone below 1; empty if it is unknown."""
     is_slow = speedup_tone(speedup) is blocks.Tone.BAD
     return Text(speedup_text(speedup), (Tone.BAD if is_slow else tone).value)
+
+
+class _Halves(msgspec.Struct, frozen=True):
+    """Blocks beside others where both have room, else above them; those before the first heading have all the width."""
+
+    left: tuple[blocks.Block, ...]
+    right: tuple[blocks.Block, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width < _HALVES_MIN:
+            yield drawn((*self.left, *self.right))
+            return
+        above = next(index for index, block in enumerate(self.left) if isinstance(block, blocks.Heading))
+        yield drawn(self.left[:above])
+        halves = Drawn.grid(padding=(0, _GAP, 0, 0), expand=True)
+        halves.add_column(ratio=1)
+        halves.add_column(ratio=1)
+        halves.add_row(drawn(self.left[above:]), drawn(self.right))
+        yield halves
 
 
 class _WrappedParagraph(msgspec.Struct, frozen=True):

@@ -43,6 +43,7 @@ from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import outcome, short_specs, state_text, verdict_text, why, why_now
 from hpc_board.report.runs import (
     faulty_line,
+    machine_blocks,
     mismatch_blocks,
     outcome_line,
     run_evidence,
@@ -116,7 +117,7 @@ def test_the_evidence_has_each_hash_once() -> None:
     run = finished(result_of(Verdict.PASS), code_sha256="ab" * 32, harness_sha256="cd" * 32)
     told = replace(result_of(Verdict.PASS), provenance={"submission_sha256": "ab" * 32, "harness_sha256": "cd" * 32})
     for result in (None, told):
-        text = text_of(run_evidence(run, [run.status], result))
+        text = text_of((*run_evidence(run, [run.status], result), *machine_blocks(result)))
         assert text.count("submission sha256  abab") == text.count("harness sha256     cdcd") == 1
 
 
