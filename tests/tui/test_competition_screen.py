@@ -16,7 +16,7 @@ async def test_a_board_and_the_palette_lead_to_the_overall_standings(tmp_path: P
     fill(place)
     async with app_on(Board(settings.load(place.settings, {}), user="bob")).run_test(size=(120, 30)) as pilot:
         await settled(pilot)
-        await press(pilot, "b", "C")
+        await press(pilot, "down", "b", "C")
         shown = text_of(pilot.app)
         assert "The Cup: 3 tasks, ranked by points" in shown
         rows = [line.split() for line in shown.splitlines()]
