@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import ClassVar
 
 import msgspec
-from rich.console import Group
+from msgspec.structs import replace
 from rich.table import Table
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
+from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
@@ -38,7 +39,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, THE_FILE, BoardScreen, Clock
 from hpc_board.tui.verbs import app_binding, binding, bindings, page_bindings
 from hpc_board.tui.widgets.bars import PageTabs
-from hpc_board.tui.widgets.blocks import drawn, entitle, facts, log_lines
+from hpc_board.tui.widgets.blocks import drawn, entitle, facts
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -123,6 +124,8 @@ class TasksScreen(BoardScreen):
         """The user's ranks in the tasks that were shown before."""
         self._shown: str | None = None
         """The task beside the list, which is the selected one once the cursor rests."""
+        self._drawn: tuple[list[Block], Size] | None = None
+        """The blocks in the panel of the boards, and its size; an update sends all of it to the terminal."""
         self._looked_at = now()
         self._returns = False
         """True if an earlier session has selected a task."""
@@ -446,31 +449,32 @@ class TasksScreen(BoardScreen):
         task, now = self._shown or "", self.now()
         entitle(self.board_panel, toned(f"Board {task}", limit=60))
         ranks = self._known_places.get(task)
-        width, height = self.board_panel.size
+        size = self.board_panel.size
         shown: list[Block] = []
         if ranks is None or not (boards := _by_users(ranks.boards)):
             found = next((each for each in self._tasks if each.name == task), None)
             if ranks is not None and found is not None:
                 words = "No results yet: e writes a starter and edits it, s submits a file."
-                rules = rules_report(found, [board.gpu for board in ranks.boards], now)
-                shown = [Paragraph(words, ReportTone.QUIET), *rules]
+                shown.append(Paragraph(words, ReportTone.QUIET))
+                # Their bytes take a fifth of a second at 1 Mbit/s: where there is less room, they are not worth it.
+                if self.has_class("-huge"):
+                    shown += rules_report(found, [board.gpu for board in ranks.boards], now)
+        else:
+            options = self.app.console_options.update_width(size.width)
+            room = size.height
+            for board in boards:
+                report = [*shown, *board_report(task, board, self.board.user, more="b shows all.", now=now)]
+                left = size.height - len(self.app.console.render_lines(drawn(report), options))
+                if shown and left < _PLOT_LINES_MIN:
+                    break
+                shown, room = report, left
+            if len(ranks.records) > 1 and room >= _PLOT_LINES_MIN:
+                picture = records_plot(ranks.records, now, reference=boards[0].reference)
+                plot = text_plot(picture, size.width, plot_lines(len(ranks.records), room) - _PLOT_EDGES)
+                shown.append(replace(plot, title=f"{boards[0].gpu}: {plot.title}"))
+        if (shown, size) != self._drawn:
+            self._drawn = shown, size
             self.board_panel.update(drawn(shown))
-            return
-        options = self.app.console_options.update_width(width)
-        room = height
-        for board in boards:
-            report = [*shown, *board_report(task, board, self.board.user, more="b shows all.", now=now)]
-            left = height - len(self.app.console.render_lines(drawn(report), options))
-            if shown and left < _PLOT_LINES_MIN:
-                break
-            shown, room = report, left
-        if len(ranks.records) < 2 or room < _PLOT_LINES_MIN:
-            self.board_panel.update(drawn(shown))
-            return
-        picture = records_plot(ranks.records, now, reference=boards[0].reference)
-        plot = text_plot(picture, width, plot_lines(len(ranks.records), room) - _PLOT_EDGES)
-        title = toned(f"{boards[0].gpu}: {plot.title}", Tone.ACCENT)
-        self.board_panel.update(Group(drawn(shown), title, log_lines(plot)))
 
     @property
     def _tasks(self) -> tuple[Task, ...]:
