@@ -44,7 +44,7 @@ STEPS: tuple[Step, ...] = (
     ("[reference]", ("q",)),
     ("$", "hpc-board submit faster.py --mode ranked --wait"),
     ("Details: `hpc-board run 2`", "hpc-board show heat"),
-    ("SPEEDUP is relative", ("",)),
+    ("Speedups are relative", ("",)),
 )
 
 
