@@ -174,6 +174,10 @@ class BoardScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self._fit(event.size)
+        self.fit_body()
+
+    def fit_body(self) -> None:
+        """Fit the body to the size of the terminal."""
 
     def _fit(self, size: Size) -> None:
         self.set_class(size.width >= _WIDE_FROM, "-wide")

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import ClassVar
 
-from textual import events, getters
+from textual import getters
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -101,8 +101,7 @@ class CompareScreen(RunScreen):
         self.code.show_source(SourceText(found.text, "compare.diff"))
         self._share_height()
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def fit_body(self) -> None:
         self.call_after_refresh(self._share_height)
 
     def _share_height(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events, getters
+from textual import getters
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -139,10 +139,6 @@ class ReportScreen(RunScreen):
         # The layout follows the run.
         self.query_one("#panes").visible = False
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        self._arrange()
-
     def look_again(self) -> None:
         if self._read is None or not self._read.run.state.ended:
             self.ask("run", self._read_run, self._show_run, patient=True)
@@ -174,7 +170,7 @@ class ReportScreen(RunScreen):
 
     def action_show(self, page: str) -> None:
         self._page = page
-        self._arrange()
+        self.fit_body()
         self._main_of(page).focus()
         if page == "log" and self._read is not None and not self._read.run.state.ended:
             self.printed.view.anchor()
@@ -209,7 +205,7 @@ class ReportScreen(RunScreen):
             return pane.view
         return pane.query_one("#cases") if page == "cases" else pane
 
-    def _arrange(self) -> None:
+    def fit_body(self) -> None:
         """Show the open page, and where they fit log, cases and code with the overview, and the code with the cases."""
         if (read := self._read) is None:
             return
@@ -307,7 +303,7 @@ class ReportScreen(RunScreen):
 
     def _show_code(self, file: SourceText) -> None:
         self._set_code(file)
-        self._arrange()
+        self.fit_body()
         if self._page == "code":
             self.submitted.view.focus()
 
@@ -349,7 +345,7 @@ class ReportScreen(RunScreen):
         self.printed.show(text, nothing=f"{nothing_printed(run)}{next_step}", growing=not run.state.ended)
         build = printable(result.build.text, len(result.build.text)) if result else ""
         self.build.show(build)
-        self._arrange()
+        self.fit_body()
         if is_first:
             self.query_one("#panes").visible = True
             self._main_of(self._page).focus()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from textual import events, getters, on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -104,8 +104,7 @@ class RunsScreen(RunScreen):
         self._read_preview()
         self._show_scope()
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def fit_body(self) -> None:
         self._read_preview()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

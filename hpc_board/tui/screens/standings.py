@@ -83,10 +83,6 @@ class StandingsScreen(RunScreen):
         self.ask("gpus", self._find_gpus, self._show_boards)
         self.ask("competition", self.board.standings.competitions, self._set_competition)
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        self._arrange()
-
     def look_again(self) -> None:
         self._ask(patient=True)
 
@@ -267,7 +263,7 @@ class StandingsScreen(RunScreen):
     def _show_place(self) -> None:
         self.show_place(f"Board {self._task_name}", *(["own runs"] if self._own else []))
 
-    def _arrange(self) -> None:
+    def fit_body(self) -> None:
         shown = self._in_sight
         # Rows of the same number of boards: four are two by two, also where three fit side by side.
         self.query_one("#boards").styles.grid_size_columns = max(1, math.ceil(len(shown) / self._rows))
@@ -304,7 +300,7 @@ class StandingsScreen(RunScreen):
     @on(Tabs.TabActivated)
     def _turn_to(self, event: Tabs.TabActivated) -> None:
         self._gpu = self._gpus[int((event.tab.id or "gpu-0").removeprefix("gpu-"))]
-        self._arrange()
+        self.fit_body()
         self._ask(patient=False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:

@@ -340,8 +340,7 @@ class SubmitScreen(BoardScreen):
         under_cursor, ticked = self.gpu_list.under_cursor, self._choice.gpus
         return under_cursor if self.gpu_list.has_focus or not ticked else ticked[0]
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def fit_body(self) -> None:
         self._show_status()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

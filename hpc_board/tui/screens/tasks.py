@@ -160,8 +160,7 @@ class TasksScreen(BoardScreen):
         self.pane.select_once_read(selected)
         self.grid.focus()
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def fit_body(self) -> None:
         had_board = self.board_panel.display
         self._divide()
         self._show_code()

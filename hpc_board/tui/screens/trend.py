@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import msgspec
 from rich.text import Text
-from textual import events, getters, on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
@@ -103,8 +103,7 @@ class TrendScreen(RunScreen):
         self.query_one("#notes").display = False
         self.pane.grid.focus()
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def fit_body(self) -> None:
         self._draw()
 
     def look_again(self) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
-from textual import events, getters, on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -130,8 +130,7 @@ class UserScreen(RunScreen):
         self.around.display = False
         self.ranks.grid.focus()
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def fit_body(self) -> None:
         self._ask_board()
 
     def look_again(self) -> None:

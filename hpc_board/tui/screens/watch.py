@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 from rich.text import Text
-from textual import events, getters, on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -184,8 +184,7 @@ class WatchScreen(RunScreen):
         self._ranked = {page.gpu: page.own for page in pages if page.own is not None}
         self._show_runs()
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def fit_body(self) -> None:
         self._read_change()
 
     def look_again(self) -> None:
