@@ -20,9 +20,9 @@ from hpc_board.tui.palette import Tone
 MODE_HELP = {
     Mode.TEST: "runs the test cases; not ranked",
     Mode.BENCHMARK: "times the benchmark cases; not ranked",
+    Mode.RANKED: "tests, then benchmarks; a pass is ranked",
     Mode.PROFILE: "profiles the kernel; not ranked",
     Mode.SANITIZE: "looks for faulty accesses; not ranked",
-    Mode.RANKED: "tests, then benchmarks; a pass is ranked",
 }
 
 SELECTED = "✓"

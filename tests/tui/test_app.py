@@ -55,7 +55,7 @@ async def test_mode_gpus_and_note_are_chosen_with_the_keyboard(kernel: Path) -> 
         await settled(pilot)
         assert "Choose at least one GPU." in text_of(pilot.app)
         await go_to(pilot, "#mode")
-        await press(pilot, "enter", "end", "enter", "tab", *"fast", "tab", "down", "space")
+        await press(pilot, *"ra", "tab", *"fast", "tab", "down", "space")
         assert "Ready: vectoradd on A100, mode ranked: one job." in text_of(pilot.app)
         await press(pilot, "ctrl+s")
         await until(pilot, lambda: bool(board.sent))

@@ -776,7 +776,7 @@ async def test_a_task_that_contradicts_the_header_is_the_faulty_field(kernel: Pa
         await press(pilot, "ctrl+g", "ctrl+s")
         assert screen.focused is screen.task_select
         assert not screen.has_class("-preview"), "the form instead of the script"
-        assert "correct the header" in text_of(pilot.app)
+        assert "The header names task vectoradd: choose it, or change the header." in text_of(pilot.app)
         assert not board.sent
         kernel.write_text("#!POPCORN leaderboard grayscale\n")
         await press(pilot, "ctrl+s")
@@ -1195,7 +1195,8 @@ async def test_an_error_of_another_option_is_not_at_the_field(kernel: Path, name
         await press(pilot, *"time=30")
         await settled(pilot)
         assert (f"{name} 30" in str(screen.query_one("#options-note", Static).content)) is at_field
-        assert screen.error_box.display is not at_field
+        assert (f"{name} 30 is refused." in str(screen.status.content)) is not at_field
+        assert screen.query_one("#send", Button).disabled
 
 
 async def test_a_wide_form_has_the_description_of_the_task_until_it_has_a_file(kernel: Path) -> None:

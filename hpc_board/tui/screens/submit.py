@@ -86,7 +86,7 @@ class SubmitScreen(BoardScreen):
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")
-    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header", "code")
+    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header", "code", "draft")
     HELP: ClassVar[str] = (
         "Tab accepts a grey completion, or else moves between the fields; in File, Down and Up go through the files "
         "of the folder. Space ticks a GPU, * ticks all. In Task and "
@@ -813,8 +813,7 @@ class SubmitScreen(BoardScreen):
         if choice.task is None:
             return self.task_select, choice.missing
         if (task := asked.leaderboard) and choice.task != task:
-            words = f"The header names task {task}, not {choice.task}. Choose {task}, or change the header."
-            return self.task_select, words
+            return self.task_select, f"The header names task {task}: choose it, or change the header."
         if (none := self._none_allowed) is not None:
             return self.gpu_list, f"{none.message} {none.hint}"
         if not choice.gpus:
@@ -873,10 +872,14 @@ class SubmitScreen(BoardScreen):
     def _show_status(self) -> None:
         """Show the state of the form in one line, unless an error is shown, and mark the faulty field."""
         fault = self._fault
+        refused = self.failure_of("draft") if fault is None else None
+        self.status.set_class(refused is not None, "-error")
         if self.is_open("send"):
             count = len(self._choice.gpus)
             text = toned(f"Sending {count_text(count, 'run')} …", Tone.ACCENT)
-        elif self.has_failed(*_FORM_SUBJECTS) and not self._file_fault:
+        elif refused is not None:
+            text = toned(f"{refused.message} {refused.hint}", Tone.BAD, 300)
+        elif self.has_failed("tasks", "options", "allowed", "send") and not self._file_fault:
             text = Text("")
         elif fault is not None:
             # A short terminal has no texts below file and options.
