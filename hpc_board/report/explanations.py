@@ -93,7 +93,7 @@ _TASK_OF_AUTHOR = Meaning(
 )
 
 _WRONG_IN_HIDDEN = Meaning(
-    "The output of a hidden case differs from the reference by more than the tolerance.",
+    "The output of a hidden case differs from the reference by more than the task accepts.",
     "Only those who manage the board have its inputs: test your own sizes and values, such as sizes that are not a "
     "multiple of the block size.",
 )
@@ -245,7 +245,7 @@ _VERDICTS = {
         "Return the type given in the task's description.",
     ),
     Verdict.WRONG_VALUE: Meaning(
-        "The output differs from the reference by more than the tolerance.",
+        "The output differs from the reference by more than the task accepts.",
         "Reproduce the failed case locally; if only sizes that are not a multiple of the block size fail, check the "
         "bounds.",
     ),

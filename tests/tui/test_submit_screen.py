@@ -1262,3 +1262,19 @@ async def test_a_huge_form_shows_the_code_of_the_run_that_it_offers_to_copy() ->
         assert found is not None
         assert f"run {found[1]}, which F4 copies" in text
         assert "def custom_kernel" in text
+
+
+async def test_a_form_says_that_it_loads_until_it_knows_what_is_missing(kernel: Path) -> None:
+    board = FakeBoard(held=("draft",))
+    async with app_on(board, kernel).run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "[x] A100" in text_of(pilot.app))
+        assert "Loading …" in text_of(pilot.app)
+        assert "appears here once" not in text_of(pilot.app)
+        board.free()
+        await settled(pilot)
+        assert "Loading …" not in text_of(pilot.app)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.gpu_list.focus()
+        await press(pilot, "space", "down", "space")
+        assert "appears here once" in text_of(pilot.app)

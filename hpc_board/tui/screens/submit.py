@@ -54,6 +54,7 @@ from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.blocks import entitle
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion, files_in
+from hpc_board.tui.widgets.list_pane import LOADING
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
@@ -64,6 +65,8 @@ _BESIDE_GPUS = 30
 
 _FILES_SHOWN = 4
 """The names of files that an empty field shows."""
+
+_NO_SCRIPT = "The batch script appears here once file, task and GPU are chosen."
 
 _TYPING_SECONDS = 0.3
 """The pause in typing after which a field is checked."""
@@ -775,7 +778,8 @@ class SubmitScreen(BoardScreen):
         error = self.failure_of("header") or self.failure_of("draft")
         fault = None if self._choice.missing else self._fault
         words = error.message if error is not None else fault[1] if fault is not None else ""
-        await self.preview.show((), f"No script yet. {words}" if words else "")
+        nothing = LOADING if self.is_open("allowed") else _NO_SCRIPT
+        await self.preview.show((), f"No script yet. {words}" if words else nothing)
 
     @property
     def _is_changed(self) -> bool:

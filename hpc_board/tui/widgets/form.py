@@ -36,6 +36,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import FRESH
 from hpc_board.tui.widgets.blocks import facts
+from hpc_board.tui.widgets.list_pane import LOADING
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _ENTRIES_MAX = 5000
@@ -365,7 +366,7 @@ class PreviewPane(Vertical):
     """The facts and scripts of a draft, a tab for each GPU."""
 
     _previews: tuple[Preview, ...] = ()
-    _reason = ""
+    _reason = LOADING
     _facts: Mapping[str, Facts] = MappingProxyType({})
     """The facts above the script, by GPU."""
 
@@ -419,8 +420,7 @@ class PreviewPane(Vertical):
         source = self.query_one(SourceView)
         source.display = preview is not None
         if preview is None:
-            words = self._reason or "The batch script appears here once file, task and GPU are chosen."
-            self.query_one("#command", Static).update(toned(words, Tone.MUTED, 500))
+            self.query_one("#command", Static).update(toned(self._reason, Tone.MUTED, 500))
             return
         command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
         self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))

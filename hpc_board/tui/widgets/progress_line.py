@@ -118,7 +118,7 @@ class ProgressLine(Static):
             remark = f"about {span_text(left)} left"
         cells = int(_BAR_SHARE * (self.size.width or self.app.size.width))
         line = bar(found, max(_BAR_CELLS_MIN, min(cells, _BAR_CELLS_MAX)))
-        for part, tone in ((f"{found.done}/{found.total}", Tone.STRONG), (step, Tone.PLAIN), (remark, Tone.MUTED)):
+        for part, tone in ((f"{found.done}/{found.total}", Tone.STRONG), (remark, Tone.MUTED), (step, Tone.PLAIN)):
             if part:
                 line.append("  ").append_text(toned(part, tone))
         return line
