@@ -3,7 +3,7 @@
 import math
 import statistics
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
 from hpc_board.domain.reference import Reference
@@ -135,26 +135,38 @@ def history_plot(page: Page, records: Sequence[Record], zone: tzinfo | None = No
     )
 
 
-def records_plot(
-    records: Sequence[Record], until: datetime, zone: tzinfo | None = None, reference: Reference | None = None
-) -> Plot:
-    """Return the plot of a board's best time from its first record to the moment `until`, or to an earlier one.
+def records_span(boards: Iterable[Sequence[Record]], until: datetime) -> tuple[datetime, datetime]:
+    """Return the begin of the plots of these boards, their first record, and the end: `until`, or an earlier moment.
 
     The steps have at least a third of the width, however long the last one has lasted.
+
+    Raises:
+        ValueError: no board has a record.
     """
+    moments = [record.at for records in boards for record in records]
+    first, last = min(moments), max(moments)
+    latest = last + _LAST_STEP * (last - first) if last > first else until
+    return first, max(min(until, latest), last)
+
+
+def records_plot(
+    records: Sequence[Record],
+    span: tuple[datetime, datetime],
+    zone: tzinfo | None = None,
+    reference: Reference | None = None,
+) -> Plot:
+    """Return the plot of a board's best time in a span, see `records_span`."""
     first, last = records[0], records[-1]
-    latest = last.at + _LAST_STEP * (last.at - first.at) if last.at > first.at else until
-    end = max(min(until, latest), last.at)
     points = tuple((record.at.timestamp(), record.score_s) for record in records)
     told = tuple(f"{score_text(each.score_s)} by {one_line(each.user)}, {_day(each.at, zone)}" for each in records)
-    (begin_s, _), end_s = points[0], end.timestamp()
-    begin, end_text = _ends(first.at, end, zone)
+    begin_s, end_s = (moment.timestamp() for moment in span)
+    begin, end = _ends(*span, zone)
     line = [] if reference is None else [(at, reference.median_s) for at in (begin_s, end_s)]
     scores = [last.score_s, first.score_s, *(score_s for _, score_s in line)]
     change = f"{score_text(first.score_s)} → " if len(records) > 1 else ""
     return Plot(
         f"Best time {change}{score_text(last.score_s)}",
-        Axis(begin_s, end_s, ((begin_s, begin), (end_s, end_text))),
+        Axis(begin_s, end_s, ((begin_s, begin), (end_s, end))),
         Axis.rounded(min(scores), max(scores), score_text),
         (
             *([_reference(line)] if line else []),

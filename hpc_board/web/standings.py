@@ -17,7 +17,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Table
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
 from hpc_board.report.grading import overall_remarks, overall_table, overall_title
-from hpc_board.report.histories import history_plot, records_plot
+from hpc_board.report.histories import history_plot, records_plot, records_span
 from hpc_board.report.standings import OVERLAPS_MEANING, mark_text, rank_text, restriction_words
 from hpc_board.report.tasks import first_sentence
 from hpc_board.web.plots import svg
@@ -113,7 +113,7 @@ def board_table(
     return BoardTable(
         one_line(found.gpu),
         _facts(task, found),
-        svg(records_plot(records, at, UTC, found.reference)) if len(records) > 1 else "",
+        svg(records_plot(records, records_span([records], at), UTC, found.reference)) if len(records) > 1 else "",
         list(rows(found, said)),
         [*filter(None, remarks)],
     )

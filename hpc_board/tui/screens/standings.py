@@ -15,6 +15,7 @@ from textual.widgets import Static, Tab, Tabs
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing, by_rank
+from hpc_board.report.histories import records_span
 from hpc_board.tui import paging, targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Part, Span
@@ -314,12 +315,14 @@ class StandingsScreen(RunScreen):
 
     @on(BoardPane.Shown)
     def _show_below(self) -> None:
-        """Show the texts and plots below the rows: boards in sight have plots of one height."""
+        """Show the texts and plots below the rows: boards in sight have plots of one height and of one span."""
         found = tuple(pane.gpu for pane in self._panes if pane.window.items)
         in_sight = [pane for pane in self._panes if pane.display and pane.room >= PLOT_LINES_MIN]
         lines = max((pane.wanted for pane in in_sight), default=0)
+        plotted = [pane.records for pane in in_sight if len(pane.records) > 1]
+        span = records_span(plotted, self.now()) if plotted else None
         for pane in self._panes:
-            pane.show_below(found, min([lines, pane.room, *(each.room for each in in_sight)]))
+            pane.show_below(found, min([lines, *(each.room for each in in_sight)]) if pane in in_sight else 0, span)
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:

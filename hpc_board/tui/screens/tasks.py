@@ -441,7 +441,7 @@ class TasksScreen(BoardScreen):
         """Draw the boards that have room below the list, those of most users first, and the best times of the first."""
         if not self.board_panel.display:
             return
-        from hpc_board.report.histories import plot_lines, records_plot
+        from hpc_board.report.histories import plot_lines, records_plot, records_span
         from hpc_board.report.plots import text_plot
         from hpc_board.report.standings import board_report
 
@@ -468,7 +468,7 @@ class TasksScreen(BoardScreen):
                     break
                 shown, room = report, left
             if len(ranks.records) > 1 and room >= _PLOT_LINES_MIN:
-                picture = records_plot(ranks.records, now, reference=boards[0].reference)
+                picture = records_plot(ranks.records, records_span([ranks.records], now), reference=boards[0].reference)
                 plot = text_plot(picture, size.width, plot_lines(len(ranks.records), room) - _PLOT_EDGES)
                 shown.append(replace(plot, title=f"{boards[0].gpu}: {plot.title}"))
         if (shown, size) != self._drawn:

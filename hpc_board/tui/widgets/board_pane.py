@@ -71,7 +71,8 @@ class BoardPane(ListPane[Standing]):
         self._user = user
         self._now = now
         self._uncounted: tuple[Run, ...] = ()
-        self._records: tuple[Record, ...] = ()
+        self.records: tuple[Record, ...] = ()
+        """The records of the board that was read last, unless it is too long for a plot."""
         self._own_runs = False
         self._fastest_s = math.inf
         self._shown: tuple[Part[Standing], str] | None = None
@@ -107,7 +108,7 @@ class BoardPane(ListPane[Standing]):
             return
         if self._own_runs != part.about[-1]:
             self._fastest_s = math.inf
-        self.page, self._uncounted, self._records, self._own_runs = part.about
+        self.page, self._uncounted, self.records, self._own_runs = part.about
         page: Page = part.about[0]
         self._unfiltered = f"{page.total:,}"
         self._fastest_s = min(
@@ -149,11 +150,12 @@ class BoardPane(ListPane[Standing]):
     @property
     def wanted(self) -> int:
         """Return the lines of the plot, if they have room."""
-        return plot_lines(len(self._records), self.room)
+        return plot_lines(len(self.records), self.room)
 
-    def show_below(self, found: tuple[str, ...], lines: int) -> None:
+    def show_below(self, found: tuple[str, ...], lines: int, span: tuple[datetime, datetime] | None) -> None:
         """Show the reader's place, the legend, and the plot of the records if there are several and `lines` for it.
 
+        `span` is that of the plots of all boards in sight; None if none of them has a record.
         A filter that no row matches names the GPUs where it `found` any.
         """
         if self.page is None:
@@ -165,10 +167,10 @@ class BoardPane(ListPane[Standing]):
         text = Text.assemble(self._about(self.page), *((f"\n{line}", Tone.MUTED.value) for line in more))
         show_text(self.query_one(".hint", Static), text)
         plot = self.query_one(".records", Static)
-        plot.display = len(self._records) > 1 and lines >= PLOT_LINES_MIN
-        if plot.display:
+        plot.display = len(self.records) > 1 and lines >= PLOT_LINES_MIN
+        if plot.display and span is not None:
             # The panel has an edge on each side, the plot an axis with its texts.
-            picture = records_plot(self._records, self._now(), reference=self.page.reference)
+            picture = records_plot(self.records, span, reference=self.page.reference)
             drawn = text_plot(picture, self.size.width - 4, lines - 4)
             plot.styles.height = lines
             entitle(plot, toned(drawn.title))

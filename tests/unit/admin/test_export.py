@@ -47,7 +47,7 @@ from hpc_board.files import write_new_folder
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Case, Log, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.report.histories import records_plot
+from hpc_board.report.histories import records_plot, records_span
 from hpc_board.store import Store
 from hpc_board.store.export import ExportGateway, RunSelection
 from hpc_board.store.submissions import NewRun, NewSubmission
@@ -541,7 +541,7 @@ def day(number: int, score_s: float, user: str = "ada") -> Record:
 
 def test_a_chart_of_records_says_in_words_what_it_draws() -> None:
     records = [day(1, 2e-3), day(5, 1e-3, '"><script>')]
-    drawn = svg(records_plot(records, datetime(2026, 5, 11, tzinfo=UTC), UTC))
+    drawn = svg(records_plot(records, records_span([records], datetime(2026, 5, 11, tzinfo=UTC)), UTC))
     assert 'aria-label="Best time: 2.00 ms on 2026-05-01, 1.00 ms since 2026-05-05"' in drawn
     assert "<script>" not in drawn
     path = re.search(r'class="steps good" d="M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H([\d.]+)', drawn)
@@ -553,7 +553,8 @@ def test_a_chart_of_records_says_in_words_what_it_draws() -> None:
 
 @pytest.mark.parametrize(("first", "last"), [(2e-3, 1.9999e-3), (5.0, 1e-9)])
 def test_a_chart_of_any_range_has_its_ticks_in_order(first: float, last: float) -> None:
-    drawn = svg(records_plot([day(1, first), day(5, last)], datetime(2026, 5, 5, tzinfo=UTC), UTC))
+    records = [day(1, first), day(5, last)]
+    drawn = svg(records_plot(records, records_span([records], datetime(2026, 5, 5, tzinfo=UTC)), UTC))
     heights = [float(y) for y in re.findall(r'class="grid"[^>]*y1="([\d.]+)"', drawn)]
     assert 1 <= len(heights) <= 10
     assert heights == sorted(heights, reverse=True)

@@ -17,7 +17,7 @@ from hpc_board.domain.standing import Page, Record, Standing
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Log, Paragraph, Table, Tone
 from hpc_board.report.formatting import score_text
-from hpc_board.report.histories import history_plot, history_report, records_plot
+from hpc_board.report.histories import history_plot, history_report, records_plot, records_span
 from hpc_board.report.plain import plain
 from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, text_plot
 from hpc_board.web.plots import svg
@@ -195,11 +195,13 @@ def test_the_reference_takes_the_place_of_a_leader_who_has_always_been_the_user(
 
 def test_the_steps_of_a_best_time_have_a_third_of_the_width_beside_the_reference() -> None:
     records = [record(0, 2e-3), record(1, 1e-3)]
-    plot = records_plot(records, AT + timedelta(days=300), UTC, Reference(4e-3, 3))
+    plot = records_plot(records, records_span([records], AT + timedelta(days=300)), UTC, Reference(4e-3, 3))
     assert plot.across.share(records[1].at.timestamp()) == pytest.approx(1 / 3)
     assert text_plot(plot, 60, 5).title == "Best time 2.00 ms → 1.00 ms: ⠂⠂ reference"
     assert plot.up.high == pytest.approx(4e-3)
-    soon = records_plot(records, AT + timedelta(hours=1.5), UTC)
+    other = [record(-1, 9e-3)]
+    assert records_span([records, other], AT + timedelta(hours=2)) == (other[0].at, AT + timedelta(hours=2))
+    soon = records_plot(records, records_span([records], AT + timedelta(hours=1.5)), UTC)
     assert soon.across.share(records[1].at.timestamp()) == pytest.approx(2 / 3)
 
 
@@ -249,7 +251,8 @@ def test_the_legend_of_a_plot_as_svg_stays_within_its_width() -> None:
     ("hours", "ends"), [(3, "2026-05-01 12:00 15:00"), (30, "2026-05-01 2026-05-02")], ids=["one day", "two days"]
 )
 def test_the_axis_of_one_day_has_the_times_of_day(hours: int, ends: str) -> None:
-    plot = records_plot([record(0, 2e-3)], AT + timedelta(hours=hours), UTC)
+    records = [record(0, 2e-3)]
+    plot = records_plot(records, records_span([records], AT + timedelta(hours=hours)), UTC)
     assert " ".join(text_plot(plot, 60, 5).text.splitlines()[-1].split()) == ends
 
 
@@ -258,7 +261,8 @@ def test_a_plot_as_svg_says_in_words_what_it_draws_and_escapes_all_names() -> No
     alone = svg(
         replace(history_plot(page_of(runs), [record(0, 1e-3)]), title=one_line(HOSTILE)), 760, 320, is_alone=True
     )
-    within = svg(records_plot([record(0, 2e-3, HOSTILE), record(48, 1e-3, HOSTILE)], AT + timedelta(days=3)))
+    records = [record(0, 2e-3, HOSTILE), record(48, 1e-3, HOSTILE)]
+    within = svg(records_plot(records, (AT, AT + timedelta(days=3))))
     for drawn in (alone, within):
         assert "<script" not in drawn
         assert "\x1b" not in drawn
