@@ -235,9 +235,9 @@ def _cells(line: Line) -> dict[str, Text]:
         case Run():
             tone = warning = caution = Tone.BAD
         case Mark():
-            tone, warning, caution = Tone.GOOD, Tone.WAITING, Tone.MUTED
-        case Standing(emulated=emulated):
-            tone = Tone.OWN if line.is_own else Tone.PLAIN
+            tone, warning, caution = Tone.MUTED, Tone.WAITING, Tone.MUTED
+        case Standing(emulated=emulated, rank=rank):
+            tone = Tone.OWN if line.is_own else Tone.GOOD if rank == 1 else Tone.PLAIN
             warning = caution = Tone.WAITING if emulated else Tone.MUTED
     return {
         "rank": toned(line.rank, tone),
