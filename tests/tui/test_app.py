@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from textual.app import ComposeResult
+from textual.geometry import Region
+from textual.widget import Widget
 from textual.widgets import Button, Input
 
 from hpc_board.domain.run import Run, RunState
@@ -19,6 +21,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp, Followed
 from hpc_board.tui.messages import Answer, Open, RunsState
 from hpc_board.tui.screens import submit
+from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.dialogs import Confirm, SourceTree
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
@@ -857,3 +860,35 @@ async def test_an_answer_that_takes_long_is_waited_for_in_words_and_leaves_what_
         await until(pilot, lambda: text_of(app).splitlines()[0].rstrip().endswith("waiting 12 s"))
         board.free()
         await until(pilot, lambda: "waiting" not in text_of(app))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [["home"], ["end"], ["home", "b"], ["end", "b"], ["r"], ["r", "home", "enter"], ["r", "home", "enter", "2"], ["f"]],
+    ids=["first task", "last task", "empty board", "board", "runs", "run", "no cases", "feed"],
+)
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_look_without_a_change_draws_nothing(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], keys: list[str]
+) -> None:
+    async with app_on(FakeBoard()).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys)
+        await settled(pilot)
+        screen, refresh = pilot.app.screen, Widget.refresh
+        assert isinstance(screen, BoardScreen)
+        # Tasks rest between two looks.
+        look = screen.action_reload if isinstance(screen, TasksScreen) else screen.look_again
+        look()
+        await settled(pilot)
+        drawn: list[Widget] = []
+
+        def told(widget: Widget, *regions: Region, **options: bool) -> Widget:
+            drawn.extend([widget] if widget in screen.walk_children() else [])
+            return refresh(widget, *regions, **options)
+
+        monkeypatch.setattr(Widget, "refresh", told)
+        look()
+        screen.show_ages()
+        await settled(pilot)
+        assert not drawn

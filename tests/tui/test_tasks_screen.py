@@ -596,19 +596,3 @@ async def test_a_list_of_tasks_has_columns_for_deadlines_and_gpus_once_a_task_ha
         await press(pilot, "f5")
         assert "Lang  GPUs  Your best  Rank  Deadline" in text_of(pilot.app)
         assert rows(text_of(pilot.app)) == ["grayscale", "identity"]
-
-
-@pytest.mark.parametrize("key", ["home", "end"])
-async def test_a_look_without_a_change_sends_no_board_again(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    app = app_on(FakeBoard())
-    async with app.run_test(size=(200, 60)) as pilot:
-        await settled(pilot)
-        await press(pilot, key)
-        screen = app.screen
-        assert isinstance(screen, TasksScreen)
-        assert ("test time limit" in text_of(app)) is (key == "home")
-        updates: list[object] = []
-        monkeypatch.setattr(screen.board_panel, "update", updates.append)
-        screen.action_reload()
-        await settled(pilot)
-        assert not updates

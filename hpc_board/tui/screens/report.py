@@ -37,7 +37,7 @@ from hpc_board.tui.screens.base import Clock, is_ready_to_rank
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, page_bindings
 from hpc_board.tui.widgets.bars import PageTabs
-from hpc_board.tui.widgets.blocks import Blocks, show_text, speedup_cell
+from hpc_board.tui.widgets.blocks import Blocks, set_style, show_text, speedup_cell
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.progress_line import ProgressLine, RunRead, UsualTimes, read_run
@@ -229,11 +229,8 @@ class ReportScreen(RunScreen):
         panes.set_class(log and code and not cases, "-both")
         panes.set_class(cases and (log or code), "-below")
         panes.set_class(cases and log is not code, "-across")
-        if cases and read.run.state.ended:
-            panes.styles.grid_rows = self._grid_rows(_cases(read), log=log, code=code)
-        elif panes.styles.inline.has_rule("grid_rows"):
-            # Textual lays out the screen anew, also without a rule to clear.
-            panes.styles.grid_rows = None
+        is_divided = cases and read.run.state.ended
+        set_style(panes, "grid_rows", self._grid_rows(_cases(read), log=log, code=code) if is_divided else None)
         has = {"cases": bool(_cases(read)), "log": not self.printed.is_empty, "code": self._has_code}
         shown = self._shown_pages
         self.page_tabs.show_page(

@@ -39,7 +39,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import NOTHING_SELECTED, SORT_HELP, THE_FILE, BoardScreen, Clock
 from hpc_board.tui.verbs import app_binding, binding, bindings, page_bindings
 from hpc_board.tui.widgets.bars import PageTabs
-from hpc_board.tui.widgets.blocks import drawn, entitle, facts
+from hpc_board.tui.widgets.blocks import drawn, entitle, facts, set_style
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -504,11 +504,11 @@ class TasksScreen(BoardScreen):
         is_shared = self._has_board and not self.pane.is_empty
         self.board_panel.display = is_shared
         is_above = self.has_class("-narrow") and bool(self._tasks) and not self.pane.is_empty
-        panel.styles.height = "auto" if is_above else None
+        set_style(panel, "height", "auto" if is_above else None)
         self.pane.set_height(0 if is_shared or is_above else None)
         self.call_after_refresh(self._draw_board)
         if not self.has_class("-wide") or self.has_class("-nothing"):
-            panel.styles.width = None
+            set_style(panel, "width", None)
             return
         least, most = (round(share * self.size.width) for share in _LIST_SHARES)
         panel.styles.width = max(least, min(self.grid.full_width + _EDGES, most))

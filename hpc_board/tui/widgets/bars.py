@@ -129,7 +129,9 @@ class PageTabs(Tabs, can_focus=False):
         gap = " " if room >= 3 * len(shown) else ""
         for number, tab, title in shown:
             digit = "not bold" if tab.has_class("-empty") and tab.id != self.active else f"not bold {Tone.ACCENT.value}"
-            tab.label = Content.assemble((f"{number}{gap}", digit), title)
+            label = Content.assemble((f"{number}{gap}", digit), title)
+            if not label.is_same(tab.label):
+                tab.label = label
 
     @on(Tab.Clicked)
     async def _open(self, event: Tab.Clicked) -> None:

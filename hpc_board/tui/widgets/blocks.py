@@ -74,6 +74,12 @@ def show_text(place: Static, text: Text) -> None:
         place.update(text)
 
 
+def set_style(widget: Widget, name: str, value: object) -> None:
+    """Set a style, or clear it with None: Textual would lay out and draw the widget anew also without one to clear."""
+    if value is not None or name in widget.styles.inline.get_rules():
+        setattr(widget.styles, name, value)
+
+
 def entitle(panel: Widget, title: Text) -> None:
     """Set the title of a panel, unless it has it already: Textual would draw the whole panel."""
     if panel.border_title != Content.from_rich_text(title).markup:

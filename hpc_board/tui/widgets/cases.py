@@ -26,7 +26,7 @@ from hpc_board.report.runs import mismatch_blocks, of_tolerance_text
 from hpc_board.report.times import in_rows, noise_line, scatter_text
 from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, empty_text, toned
-from hpc_board.tui.widgets.blocks import drawn, log_lines, speedup_cell
+from hpc_board.tui.widgets.blocks import drawn, log_lines, show_text, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import DetailsPanel, Kind, ListPane
 
@@ -106,7 +106,7 @@ class CasesPane(Container):
         """
         words = self.query_one(".nothing", Static)
         words.display = not cases
-        words.update(empty_text(nothing))
+        show_text(words, empty_text(nothing))
         self.pane.display = bool(cases)
         if tuple(cases) == self._cases:
             return

@@ -210,7 +210,7 @@ class Grid(DataTable[_Line]):
         self._shown = tuple(_unless_same(row, known.get(row.key)) for row in rows)
         self._note_longest(old)
         layout = self._layout and self._fitting(self.size.width)
-        goes_on = bool(old) and [row.key for row in self._shown[: len(old)]] == list(known)
+        goes_on = bool(old or not self._shown) and [row.key for row in self._shown[: len(old)]] == list(known)
         if layout and layout == self._layout and goes_on and select is None:
             changed = [index for index, before in enumerate(old) if before is not self._shown[index]]
             self._is_updating = True

@@ -24,7 +24,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, Window, whole
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.targets import Target
-from hpc_board.tui.widgets.blocks import entitle, show_text
+from hpc_board.tui.widgets.blocks import entitle, set_style, show_text
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row, Sorting
 
@@ -335,7 +335,7 @@ class ListPane(Vertical, Generic[T]):
 
     def set_height(self, least: int | None) -> None:
         """Give a list that is read as a whole the height of its rows, `least` or more; None for its usual one."""
-        self.styles.height = None if least is None else self.needed_height(least)
+        set_style(self, "height", None if least is None else self.needed_height(least))
 
     def needed_height(self, least: int) -> int:
         """Return the lines for all rows of a list that is read as a whole, `least` or more."""

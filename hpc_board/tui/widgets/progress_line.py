@@ -21,6 +21,7 @@ from hpc_board.report.run_progress import RunProgress, case_counts, run_progress
 from hpc_board.report.run_words import JUDGED, ran, start_text, why
 from hpc_board.report.runs import run_outcome
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.blocks import show_text
 
 _BAR_CELLS_MIN, _BAR_CELLS_MAX = 8, 40
 _BAR_SHARE = 0.25
@@ -99,7 +100,7 @@ class ProgressLine(Static):
         words = self._words(read, now)
         self.display = words is not None
         if words is not None:
-            self.update(words)
+            show_text(self, words)
 
     def _words(self, read: RunRead, now: datetime) -> Text | None:
         run, progress, usual_time = read.run, read.progress, read.usual_time

@@ -26,7 +26,7 @@ from hpc_board.report.tones import ToneFinder, diagnostic_tones
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.themes import contrasting
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.blocks import TONES, entitle
+from hpc_board.tui.widgets.blocks import TONES, entitle, show_text
 from hpc_board.tui.widgets.filter_line import FilterLine
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class TextPane(Vertical):
         self._growing = growing
         words = self.query_one(".nothing", Static)
         words.display = not text
-        words.update(empty_text(nothing) if not text else "")
+        show_text(words, empty_text("" if text else nothing))
         if text != self.text:
             had_text = bool(self.text)
             self._take(text)
@@ -244,7 +244,7 @@ class TextPane(Vertical):
             more = f", {unseen} new {'line' if unseen == 1 else 'lines'} below" if unseen > 0 else ""
             paused = toned(f"paused{more}: End resumes", Tone.WAITING)
             parts.append(toned("following", Tone.MUTED) if view.heads_for_end else paused)
-        standing.update(Text(" · ", Tone.MUTED.value).join(parts))
+        show_text(standing, Text(" · ", Tone.MUTED.value).join(parts))
 
     @on(LogView.Scrolled)
     def _note_place(self, event: LogView.Scrolled) -> None:
