@@ -99,6 +99,17 @@ async def test_the_page_tells_ranks_and_runs_and_leads_on() -> None:
         assert " Board vectoradd " in text_of(pilot.app)
 
 
+async def test_the_newest_runs_tell_how_long_they_waited_and_ran() -> None:
+    board = FakeBoard(runs=[run(7, RunState.FINISHED, verdict=Verdict.PASS)])
+    async with app_on(board).run_test(size=(160, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "U")
+        newest = text_of(pilot.app).split("Newest runs")[1]
+        head, row = (next(line for line in newest.splitlines() if word in line) for word in ("Waited", "vectoradd"))
+        ends = [head.index(name) + len(name) for name in ("Waited", "Ran")]
+        assert [row[:end].split("  ")[-1].strip() for end in ends] == ["4 s", "14 s"]
+
+
 async def test_the_ranks_of_the_entrants_of_a_user_are_a_key_away() -> None:
     class Agents(FakeBoard):
         def of_user(self, user: str, by: By = By.ACCOUNT) -> UserPage:

@@ -1,6 +1,7 @@
 """The ranks of a user on all boards, and the user's newest runs."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
@@ -93,6 +94,8 @@ class UserScreen(RunScreen):
         self._whose = target.name
         self._by = By.ACCOUNT
         self._has_entrants = False
+        self._started: Mapping[int, datetime] = {}
+        """The starts of the newest runs, by number."""
 
     def compose_body(self) -> ComposeResult:
         ranks = Kind(
@@ -110,7 +113,7 @@ class UserScreen(RunScreen):
             tuple(replace(column, sorts=False) for column in columns),
             key=lambda run: str(run.id),
             target=lambda run: targets.Report(run.id),
-            cells=lambda run: cells(Line(run), self.now()),
+            cells=lambda run: cells(Line(run, started=self._started.get(run.id)), self.now()),
             nothing=lambda: "No runs yet.",
             filter_words="words of task, GPU, mode, state, note or file: h100 wrong",
             searched=lambda run: (
@@ -135,7 +138,12 @@ class UserScreen(RunScreen):
 
     def look_again(self) -> None:
         user, by = self._whose, self._by
-        self.ask("user", lambda: self.board.standings.of_user(user, by), self._show, patient=True)
+
+        def question() -> tuple[UserPage, Mapping[int, datetime]]:
+            page = self.board.standings.of_user(user, by)
+            return page, self.board.runs.started([run.id for run in page.runs])
+
+        self.ask("user", question, self._show, patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the key of entrants for a user without any."""
@@ -163,7 +171,8 @@ class UserScreen(RunScreen):
         row = rank.row
         return NamedRun(row.run, rank.task, rank.gpu, row.user, row.submitter)
 
-    def _show(self, page: UserPage) -> None:
+    def _show(self, answer: tuple[UserPage, Mapping[int, datetime]]) -> None:
+        page, self._started = answer
         words = [count_text(len(page.ranks), "rank")]
         if page.records:
             words.append(count_text(page.records, "record"))
