@@ -143,3 +143,20 @@ async def test_a_message_takes_the_place_of_code() -> None:
         view = await read_code(pilot)
         assert str(view.query_one(".nothing", Static).content) == "The file is empty."
         assert not view.query_one(".code").display
+
+
+async def test_a_view_that_becomes_lower_still_shows_the_code_below_its_header() -> None:
+    class Starting(FakeBoard):
+        def code(self, run: int) -> tuple[str, bytes]:
+            del run
+            lines = [*(f"# Rule {number}" for number in range(24)), "import torch", *["value = 1"] * 6]
+            return "kernel.py", "\n".join(lines).encode()
+
+    async with app_on(Starting()).run_test(size=(120, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "end", "enter")
+        assert "Rule 0" in text_of(pilot.app)
+        await pilot.resize_terminal(120, 44)
+        await settled(pilot)
+        assert "import torch" in text_of(pilot.app)
+        assert "Rule 0" not in text_of(pilot.app)

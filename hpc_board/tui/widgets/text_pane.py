@@ -382,6 +382,8 @@ class SourceView(TextPane):
         super().__init__(title, view=view, id=id, framed=framed)
         self._shown: tuple[str, str, frozenset[str]] | None = None
         """The text that is shown, the extension of its name, and its marked lines."""
+        self._code_line = 0
+        """The first line in sight at first, shortly above the code."""
         self._rows: Sequence[DiffRow] = ()
         """All lines of a diff; empty for another file."""
         self._rows_in_sight: Sequence[DiffRow] = ()
@@ -416,11 +418,18 @@ class SourceView(TextPane):
             self._show_lines(shown)
             # A batch script's options are comments, and its header is the whole of interest.
             lines = 0 if ending == "sh" else _header_lines(shown, _lexer(ending))
-        self.view.scroll_to(0, max(0, lines - _HEADER_LINES), animate=False, force=True)
+        self._code_line = max(0, lines - _HEADER_LINES)
+        self._scroll_to_code()
+
+    def _scroll_to_code(self) -> None:
+        self.view.scroll_to(0, self._code_line, animate=False, force=True)
 
     def on_resize(self) -> None:
         if self._rows:
             self._fold()
+        elif not self.view.has_focus:
+            # A lower view scrolls farther.
+            self.call_after_refresh(self._scroll_to_code)
 
     def _fold(self) -> None:
         """Show the lines of a diff, all of them where a huge screen has room for that."""
