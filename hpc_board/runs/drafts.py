@@ -195,6 +195,13 @@ def _check_choices(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOpti
         raise InputError(f"--case {options.case}: expected 1 to {cases}, the {phase} cases of {task.name}.")
 
 
+def sanitizers(device: Device, language: Language) -> tuple[str, ...]:
+    """Return the tools of mode sanitize that work for a language on a device; empty without any."""
+    if device is Device.CUDA:
+        return CUDA_TOOLS
+    return (CPU_TOOL,) if device is Device.CPU and language is Language.CPP else ()
+
+
 def _check_tools(
     task: Task, mode: Mode, language: Language, gpus: Sequence[Gpu], options: JobOptions, *, served: bool = False
 ) -> None:
@@ -206,9 +213,7 @@ def _check_tools(
             f"mode sanitize is not supported: {task.name} uses its own eval.", hint="Choose another --mode."
         )
     for each in gpus:
-        tools: tuple[str, ...] = CUDA_TOOLS if each.device is Device.CUDA else ()
-        if each.device is Device.CPU and language is Language.CPP:
-            tools = (CPU_TOOL,)
+        tools = sanitizers(each.device, language)
         if not tools:
             raise InputError(
                 f"{each.name}: mode sanitize has no tool for {language} submissions on the device {each.device}.",

@@ -48,7 +48,7 @@ from hpc_board.tui.widgets import form
 from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.form import GpuList, PathInput, TypedSelect, unusual
 from hpc_board.tui.widgets.grid import Grid
-from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
+from tests.tui.driving import app_on, footer_keys, press, settled, text_of, toasts, until
 from tests.tui.fake_board import A100, ADDRESS, H100, KERNEL, L4, NOW, RUNS, TASKS, FakeBoard, run, task
 from tests.values import replace
 
@@ -243,6 +243,7 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
         await until(pilot, lambda: len(rung) == len(times))
         assert not app._notifications, "the screen shows the ends"
         await pilot.press("M")
+        assert toasts(app) == ["From now on, each save is a ranked run."]
         kernel.write_text(f"{header}# ranked\n")
         await until(pilot, lambda: board.sent[-1].mode is Mode.RANKED)
 
@@ -840,8 +841,20 @@ async def test_a_letter_chooses_the_next_mode(kernel: Path) -> None:
         assert keys_of(pilot.app)["Mode"] == "M"
         await press(pilot, "M")
         assert "Ready: vectoradd on H100 and A100, mode benchmark" in text_of(pilot.app)
-        await press(pilot, *"MMMM")
+        await press(pilot, *"MMM")
+        assert "Ready: vectoradd on H100 and A100, mode sanitize" in text_of(pilot.app)
+        await press(pilot, "M")
         assert "Ready: vectoradd on H100 and A100, mode test" in text_of(pilot.app)
+
+
+async def test_a_letter_does_not_choose_a_mode_without_a_tool_for_the_gpu(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard identity\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, *"MMM")
+        assert "mode profile: one job." in text_of(pilot.app)
+        await press(pilot, "M")
+        assert "mode test: one job." in text_of(pilot.app)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from hpc_board.model.task import Language, Mode, Task, Template, language_of
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import count_text, score_text
 from hpc_board.report.run_words import start_text
-from hpc_board.runs.drafts import header, read_source
+from hpc_board.runs.drafts import header, read_source, sanitizers
 from hpc_board.schedulers import kind_of
 from hpc_board.tui import local_files, targets
 from hpc_board.tui.choice import Choice
@@ -268,8 +268,12 @@ class SubmitScreen(BoardScreen):
         self.post_message(Open(targets.Watch(choice.file, choice.task, choice.gpus, choice.options, choice.mode)))
 
     def action_mode(self) -> None:
-        modes = list(MODE_HELP)
-        self.query_one("#mode", Select).value = modes[(modes.index(self._choice.mode) + 1) % len(modes)]
+        modes, choice = list(MODE_HELP), self._choice
+        language = language_of(choice.file.name if choice.file else "")
+        chosen = [gpu for gpu in self._gpus if gpu.name in choice.gpus]
+        if language is not None and not any(sanitizers(gpu.device, language) for gpu in chosen):
+            modes = [mode for mode in modes if mode is not Mode.SANITIZE or mode is choice.mode]
+        self.query_one("#mode", Select).value = modes[(modes.index(choice.mode) + 1) % len(modes)]
 
     def action_preview(self) -> None:
         if self.has_class("-preview", "-narrow") or self.preview.has_focus_within:

@@ -89,8 +89,9 @@ MODES = (Mode.TEST, Mode.BENCHMARK, Mode.RANKED)
 """The modes of a watch, in the order in which the key turns them."""
 
 _FIRST_WORDS = (
-    "No submissions yet. Save the file in your editor, or press e to edit it here; each save is submitted, and its "
-    "report appears here. M changes the mode. The watch ends when you leave this screen."
+    "No submissions yet. Save the file in your editor: each save is submitted, and its report appears here. Or press e "
+    "to edit it here, which submits it when the editor closes. M changes the mode. The watch ends when you leave this "
+    "screen."
 )
 
 
@@ -226,6 +227,8 @@ class WatchScreen(RunScreen):
         self._mode = MODES[(MODES.index(self._mode) + 1) % len(MODES)]
         self._show_watched()
         self._show_runs()
+        if self._mode is Mode.RANKED:
+            self.notify("From now on, each save is a ranked run.", severity="warning")
 
     def action_submit(self) -> None:
         watched, run = self._watched, self.pane.selected
