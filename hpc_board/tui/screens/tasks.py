@@ -417,7 +417,8 @@ class TasksScreen(BoardScreen):
 
     @property
     def place(self) -> tuple[str, ...]:
-        return super().place if self.has_class("-reading") else ()
+        # Without the task: a run that is opened from here may be of another one.
+        return ("Tasks",) if self.has_class("-reading") else ()
 
     def _take_places(self, task: str, ranks: _Ranks) -> None:
         before = self._known_places.get(task)
