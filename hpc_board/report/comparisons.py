@@ -124,9 +124,11 @@ def diff_tone(line: str) -> Tone:
 def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
     """Explain the confidence intervals of the table, if any."""
     texts = [each.text for each in (*(case.difference for case in comparison.cases), comparison.score) if each]
+    has_range = any(" to " in text for text in texts)
     if any("±" in text for text in texts):
-        interval = "± is half of the 95 % confidence interval of a change"
-    elif any(" to " in text for text in texts):
+        whole = ", a range is all of it" if has_range else ""
+        interval = f"± is half of the 95 % confidence interval of a change{whole}"
+    elif has_range:
         interval = "A range is the 95 % confidence interval of a change"
     else:
         if any(FEW_SAMPLES in text for text in texts):

@@ -138,7 +138,7 @@ def run_summary(
     """Return the short report of a run that has ended: outcome, times, failures and profile."""
     first, *rest = run_outcome(run, result, history, placing=placing, log=log, reader=reader, best=best)
     if result is not None and not result.interrupted:
-        rest = [Paragraph(_vouching_text(run, result), Tone.QUIET), *rest, *profile_log(result)]
+        rest += [*profile_log(result), Paragraph(_vouching_text(run, result), Tone.QUIET)]
     return (_title(run), first, *rest)
 
 
