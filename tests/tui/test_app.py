@@ -372,7 +372,7 @@ async def test_the_keys_that_do_not_fit_are_left_out_whole_and_help_stays(keys: 
             await pilot.resize_terminal(width, 16)
             await settled(pilot)
             assert max(key.region.right for key in footer_keys(pilot.app)) <= width
-            assert "F1 All keys" in text_of(pilot.app).splitlines()[-1]
+            assert "F1 Help" in text_of(pilot.app).splitlines()[-1]
 
 
 @pytest.mark.parametrize("keys", [("r",), ("b",)], ids=str)

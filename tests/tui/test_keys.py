@@ -242,14 +242,14 @@ async def test_the_form_opens_from_a_screen_without_a_run() -> None:
         assert isinstance(pilot.app.screen, SubmitScreen)
 
 
-async def test_the_last_line_says_that_it_has_no_room_for_all_keys() -> None:
+async def test_a_narrow_last_line_keeps_the_key_of_the_help_at_its_end() -> None:
     async with app_on(FakeBoard()).run_test(size=(200, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
         assert key_line(pilot.app).endswith("q Quit ^p Actions ?/F1 Help")
         await pilot.resize_terminal(120, 30)
         await settled(pilot)
-        assert key_line(pilot.app).endswith("?/F1 All keys")
+        assert key_line(pilot.app).endswith("Esc Back ?/F1 Help")
 
 
 @pytest.mark.parametrize(("name", "shown"), [("esc", "Esc"), ("⏎", "Enter"), ("f5", "F5"), ("^q", "^q"), ("f", "f")])
@@ -260,7 +260,7 @@ def test_a_key_has_one_spelling(name: str, shown: str) -> None:
 async def test_the_last_line_offers_no_key_that_a_field_takes() -> None:
     async with app_on(FakeBoard()).run_test(size=(120, 30)) as pilot:
         await settled(pilot)
-        assert "?/F1 All keys" in text_of(pilot.app)
+        assert "?/F1 Help" in text_of(pilot.app)
         await press(pilot, "s")
         assert "F1 Help" in text_of(pilot.app)
         assert "?/F1" not in text_of(pilot.app)

@@ -145,9 +145,6 @@ def _page_of(tab: Tab) -> str:
 _ALWAYS = ("back", "help")
 """The actions whose keys are always shown; help lists the others."""
 
-_ALL_KEYS = "All keys"
-"""The word of the help where the line has no room for some keys."""
-
 
 class _Key(NamedTuple):
     """A key as the line shows it."""
@@ -217,8 +214,6 @@ class KeyLine(Footer):
 
     def _fitting(self) -> list[_Key]:
         keys = self._all_keys()
-        if sum(key.cells for key in keys) > self.app.size.width:
-            keys = [key._replace(description=_ALL_KEYS) if key.action == "help" else key for key in keys]
         room = self.app.size.width - sum(key.cells for key in keys if key.action in _ALWAYS)
         fitting = []
         for key in keys:
