@@ -667,6 +667,7 @@ async def test_what_a_silent_scheduler_failed_with_stays_until_it_answers_somebo
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=0.05, follow_seconds=0.05)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "state 7 min old" in text_of(app))
+        assert "updated 7 min ago" in text_of(app).splitlines()[0]
         # It is left alone for a while, in which carrying the runs on fails at nothing.
         del board.failures["advance"]
         asked = board.calls.count("advance")

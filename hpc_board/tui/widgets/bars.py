@@ -58,7 +58,8 @@ class TitleBar(Horizontal):
             words.append(_holding(runs_state.runners, now, brief=width < _HOLDING_FROM_WIDTH))
         if runs_state.in_flight and (waiting is None or width >= _ALL_FROM_WIDTH):
             words.append(toned(f"{len(runs_state.in_flight)} in flight", Tone.ACCENT))
-            age = timedelta() if runs_state.asked_at is None else now - runs_state.asked_at
+            known = runs_state.silent_since or runs_state.asked_at
+            age = timedelta() if known is None else now - known
             asked_from = _ALL_FROM_WIDTH if runs_state.runners else _ASKED_FROM_WIDTH
             if waiting is None and age >= FRESH and width >= asked_from:
                 words.append(toned(f"updated {span_text(age)} ago", Tone.MUTED))
