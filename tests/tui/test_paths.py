@@ -34,7 +34,7 @@ BOARD, TREND = "Board vectoradd", "Trend of bob"
         (FakeBoard(), [("end b", BOARD), ("t", f"{BOARD} / {TREND}"), ("enter", f"{BOARD} / {TREND} / Run 34")]),
         (FakeBoard(), [("r", "Runs / your runs"), ("t", "Runs / Trend of ada")]),
         (feed_of(8), [("end b f", f"{BOARD} / Feed / vectoradd"), ("enter", f"{BOARD} / Feed / Run 39")]),
-        (FakeBoard(), [("enter", "Tasks / conv2d"), ("b s", "Tasks / conv2d / Board conv2d / Submit")]),
+        (FakeBoard(), [("enter", "Tasks / conv2d"), ("b s", "Tasks / Board conv2d / Submit")]),
         (Timed(), [("end b", BOARD), ("u m home m", f"{BOARD} / Compare / run 34 with 39")]),
         (feed_of(8), [("f", "Feed / all tasks"), ("enter", "Feed / Run 39"), ("b", "Feed / Run 39 / Board vectoradd")]),
         (feed_of(8), [("f", "Feed / all tasks"), ("b", "Feed / Board vectoradd")]),

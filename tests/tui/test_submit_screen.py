@@ -638,7 +638,7 @@ async def test_a_file_that_another_program_submits_meanwhile_is_in_the_form(tmp_
     ("opening", "kind", "way"),
     [
         ((), TasksScreen, "Tasks / Submit"),
-        (("enter",), TasksScreen, "Tasks / conv2d / Submit"),
+        (("enter",), TasksScreen, "Tasks / Submit"),
         (("end", "b"), StandingsScreen, "Board vectoradd / Submit"),
         (("r",), RunsScreen, "Runs / Submit"),
         (("r", "enter"), ReportScreen, "Runs / Run 7 / Submit"),
