@@ -702,7 +702,7 @@ class BoardApp(App[None]):
         # Typed for the editor, these would be letters of commands in the form.
         self._type_ahead.drop()
         fault: InputError | None = None
-        before = saved_state(target.file) if target.is_copy else None
+        before = saved_state(target.file) if target.is_new else None
         try:
             with self.suspend():
                 try:

@@ -47,8 +47,8 @@ class Edit(Target, frozen=True):
     mode: "Mode | None" = None
     watched: bool = False
     """True if the watch of the file goes on afterwards, in the place of the form."""
-    is_copy: bool = False
-    """True for a copy of a run's file that was made for the editor, and is removed unless it is saved there."""
+    is_new: bool = False
+    """True for a starter, or a copy of a run's file, made for the editor and removed unless it is saved there."""
     line: str = ""
     """The line to begin at, if it is known."""
 

@@ -1,6 +1,7 @@
 """The tasks as a user finds, reads and begins them: every test drives the app through its keys and reads its screen."""
 
 import hashlib
+import os
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -284,11 +285,32 @@ async def test_a_task_without_a_starter_offers_none() -> None:
         assert "This task has no starter" in text_of(pilot.app)
 
 
+def save(file: Path, *_: object) -> None:
+    """Save the file in the place of an editor, without a change."""
+    os.utime(file, ns=(0, 0))
+
+
+async def test_a_starter_that_the_editor_does_not_save_is_removed_and_opens_no_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "e")
+        assert isinstance(pilot.app.screen, TasksScreen)
+        (told,) = pilot.app._notifications
+        assert told.message.startswith("vectoradd.py was not changed, and is removed.")
+        assert not (tmp_path / "vectoradd.py").exists()
+
+
 async def test_a_starter_that_is_written_to_be_edited_is_named_by_the_form_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("VISUAL", "true")
-    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    monkeypatch.setattr(editor, "edit", save)
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -422,7 +444,7 @@ async def test_an_empty_form_offers_the_starter_and_its_key_edits_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VISUAL", "true")
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
-    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    monkeypatch.setattr(editor, "edit", save)
     async with app_on(board_with_code()).run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "s")
@@ -442,7 +464,7 @@ async def test_a_new_name_in_the_form_offers_the_starter_in_its_language_and_the
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VISUAL", "true")
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
-    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    monkeypatch.setattr(editor, "edit", save)
     vectoradd = replace(TASKS[-1], templates={"Python": TEMPLATE, "C++": "third"}, languages=(Language.CPP,))
     async with app_on(FakeBoard(tasks=(*TASKS[:-1], vectoradd))).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

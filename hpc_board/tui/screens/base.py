@@ -427,7 +427,7 @@ class BoardScreen(Screen[None]):
 
             result = self.board.runs.whole(run.id).result
             line = faulty_line(run, result) if result is not None else ""
-            return targets.Edit(file, run.task, (run.gpu,), self._mode_of(run), is_copy=is_new, line=line)
+            return targets.Edit(file, run.task, (run.gpu,), self._mode_of(run), is_new=is_new, line=line)
 
         self.ask("edit", question, self.lead_to, whom=THE_FILE)
 
@@ -445,7 +445,7 @@ class BoardScreen(Screen[None]):
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found
-            self.lead_to(targets.Edit(file, task.name, gpus, mode))
+            self.lead_to(targets.Edit(file, task.name, gpus, mode, is_new=is_new))
             if is_new:
                 self.remember_folder(file)
 
