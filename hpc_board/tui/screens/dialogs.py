@@ -184,7 +184,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         self.query_one("#words", Static).update(toned(words, Tone.BAD, 400))
 
 
-_NAMES_FROM = 100
+_NAMES_FROM = 160
 """The least width at which the names of actions are shown, by which `app.yaml` changes their keys."""
 
 
