@@ -103,14 +103,14 @@ async def test_a_board_without_rows_has_no_use_for_their_keys() -> None:
     async with app_on(board).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "b")
-        assert disabled() == {"a", "m", "v", "t", "U", "w"}
+        assert disabled() == {"a", "m", "v", "t", "U", "w", "R"}
         await press(pilot, "escape", "end", "b")
         assert disabled() == set()
         # Of one's own runs, of which there are none, `a` leads back.
         board.user = "eve"
         await press(pilot, "a")
         assert "You have no results on H100 yet." in text_of(pilot.app)
-        assert disabled() == {"m", "v", "t", "U"}
+        assert disabled() == {"m", "v", "t", "U", "w"}
         await press(pilot, "a")
         assert disabled() == set()
 
