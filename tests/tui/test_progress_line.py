@@ -26,7 +26,12 @@ def _board(*, seconds: float | None = None) -> FakeBoard:
 
 @pytest.mark.parametrize(
     ("seconds", "remark"),
-    [(80, "about 24 s left"), (56.5, "benchmark 2 of 3"), (14, "benchmark 2 of 3"), (None, "benchmark 2 of 3")],
+    [
+        (80, "about 24 s left  benchmark 2 of 3"),
+        (56.5, "benchmark 2 of 3"),
+        (14, "benchmark 2 of 3"),
+        (None, "benchmark 2 of 3"),
+    ],
 )
 async def test_a_running_run_has_a_bar_and_the_time_left(seconds: float | None, remark: str) -> None:
     app = app_on(_board(seconds=seconds))
