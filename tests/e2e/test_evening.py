@@ -148,7 +148,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.until("Ready: double on H100 and A100, mode test: 2 jobs.")
     terminal.press("BTab", "BTab", "BTab", "BTab", "Enter")
     terminal.until("benchmark times the benchmark cases", "ranked tests, then benchmarks")
-    terminal.press("End", "Enter")
+    terminal.press("Down", "Down", "Enter")
     terminal.until("Ready: double on H100 and A100, mode ranked: 2 jobs.", name="ready")
     terminal.press("C-s")
     terminal.until("Runs / your runs", "2 in flight", "waiting for reso", name="queued")

@@ -42,7 +42,7 @@ async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Pat
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: double on CPU, mode test" in text_of(app))
         app.screen.query_one("#mode").focus()
-        await pilot.press("enter", "end", "enter")
+        await pilot.press("r")
         await until(pilot, lambda: "mode ranked: one job" in text_of(app))
         await pilot.press("ctrl+s")
         await until(pilot, lambda: isinstance(app.screen, ReportScreen))
