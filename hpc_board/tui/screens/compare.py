@@ -19,7 +19,7 @@ from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import Clock
 from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.blocks import Blocks, set_style
 from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _EDGES = 2
@@ -109,4 +109,4 @@ class CompareScreen(RunScreen):
         height = self.query_one("#panes").size.height
         is_shared = self.code.text and not self.has_class("-short") and not self.has_class("-huge")
         used = len(self.code.text.splitlines()) + _EDGES
-        self.times.styles.max_height = max(height // 2, height - used) if is_shared else None
+        set_style(self.times, "max_height", max(height // 2, height - used) if is_shared else None)

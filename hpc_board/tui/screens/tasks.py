@@ -603,7 +603,8 @@ class TasksScreen(BoardScreen):
             view.set_class(name == below, "-below")
             if view.display:
                 self._show_source(task, name, view)
-            view.styles.height = len(view.text.splitlines()) + _BELOW_EDGES if name == below else None
+            lines = len(view.text.splitlines()) + _BELOW_EDGES
+            set_style(view, "height", lines if name == below else None)
 
     @staticmethod
     def _show_source(task: Task, part: str, view: SourceView) -> None:
