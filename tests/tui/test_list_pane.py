@@ -1,5 +1,6 @@
 """The one list of the app, in an app of its own: what it reads, what it says, and how far its keys lead."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -262,6 +263,23 @@ async def test_the_details_follow_once_the_cursor_rests(monkeypatch: pytest.Monk
         monkeypatch.setattr(list_pane, "_REST_SECONDS", 0.001)
         await pilot.press("down")
         await until(pilot, lambda: shown(pilot, "This is 28."))
+        assert not app.pane.is_moving
+
+
+async def test_the_details_follow_on_a_machine_that_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, stalls, ahead = Numbers(30), iter([0.1] * 20), 0.0
+
+    def get_time() -> float:
+        nonlocal ahead
+        ahead += next(stalls, 0.0)
+        return time.monotonic() + ahead
+
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        monkeypatch.setattr("textual._time.get_time", get_time)
+        await pilot.press("down")
+        await until(pilot, lambda: shown(pilot, "This is 29."))
+        assert next(stalls, None) is None
         assert not app.pane.is_moving
 
 

@@ -579,11 +579,11 @@ class SubmitScreen(BoardScreen):
 
     def _rest_then(self, act: Callable[[], None]) -> None:
         def rested() -> None:
-            self._typing = None
+            self._stop_resting()
             act()
 
         self._stop_resting()
-        self._typing = self.set_timer(_TYPING_SECONDS, rested)
+        self._typing = self.set_interval(_TYPING_SECONDS, rested)
 
     def _stop_resting(self) -> None:
         if self._typing is not None:

@@ -532,8 +532,9 @@ class ListPane(Vertical, Generic[T]):
         if self._described is None:
             self._show_selected()
         elif self.grid.current != self._described:
-            # A cursor that moves on needs no details, which take longer than a frame.
-            self._rest = self.set_timer(_REST_SECONDS, self._show_selected)
+            # A cursor that moves on needs no details, which take longer than a frame. Textual never calls a timer that
+            # begins late, as on a busy machine, unless it repeats.
+            self._rest = self.set_interval(_REST_SECONDS, self._show_selected)
 
     @on(Grid.RowSelected)
     def _choose(self, event: Grid.RowSelected) -> None:
