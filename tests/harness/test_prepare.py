@@ -74,20 +74,20 @@ def test_prepare_gets_fresh_fixed_inputs_once_in_each_process_and_case(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("body", "verdict", "words"),
+    ("body", "seconds", "verdict", "words"),
     [
-        ("raise ValueError('no plan')", Verdict.EXCEPTION, "ValueError: no plan"),
-        ("import time; time.sleep(9)", Verdict.TIMEOUT, "prepare did not return within 0.5 s"),
-        ("return bytearray(b'x') * 2**26", Verdict.OUT_OF_MEMORY, "more than the 1048576 of prepare_bytes"),
-        ("import os; os.abort()", Verdict.CRASH, "SIGABRT"),
+        ("raise ValueError('no plan')", 9, Verdict.EXCEPTION, "ValueError: no plan"),
+        ("import time; time.sleep(99)", 0.5, Verdict.TIMEOUT, "prepare did not return within 0.5 s"),
+        ("return bytearray(b'x') * 2**26", 9, Verdict.OUT_OF_MEMORY, "more than the 1048576 of prepare_bytes"),
+        ("import os; os.abort()", 9, Verdict.CRASH, "SIGABRT"),
     ],
 )
 def test_prepare_that_fails_or_exceeds_a_limit_has_a_verdict(
-    tmp_path: Path, body: str, verdict: Verdict, words: str
+    tmp_path: Path, body: str, seconds: float, verdict: Verdict, words: str
 ) -> None:
     submission = PREPARED.replace("return weight, [number]", body)
 
-    done = judged(tmp_path, submission, Mode.TEST, prepare_seconds=0.5, prepare_bytes=2**20)
+    done = judged(tmp_path, submission, Mode.TEST, prepare_seconds=seconds, prepare_bytes=2**20)
 
     assert done.result.verdict is verdict, done.result.message
     assert words in done.result.message + done.result.cases[0].message
