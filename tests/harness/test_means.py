@@ -114,7 +114,7 @@ def custom_kernel(data):
 
 
 def test_a_memory_with_too_many_parts_proves_nothing(tmp_path: Path) -> None:
-    harness = edited((Edit("processes/libraries.py", "_SECONDS_MAX = 2.0", "_SECONDS_MAX = 0.1"),))
+    harness = edited((Edit("processes/libraries.py", "_SECONDS_MAX = 2.0", "_SECONDS_MAX = 0.001"),))
     mapping = """
 import ctypes, os
 import numpy as np

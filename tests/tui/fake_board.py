@@ -673,7 +673,7 @@ class FakeBoard(Board):
         self._enter("pages")
         reader = user or self.user
         pages = []
-        for gpu in gpus:
+        for gpu in dict.fromkeys(self.gpu(name).name for name in gpus):
             everyone = self.boards.get(gpu, ()) if task == "vectoradd" else ()
             own = next((row for row in everyone if reader in (row.user, *row.members)), None)
             personal = rows in (Rows.OWN, Rows.NEWEST)

@@ -723,6 +723,16 @@ async def test_a_submission_waits_for_the_header_of_its_file(kernel: Path, monke
         assert len(board.sent) == 1
 
 
+async def test_a_header_is_checked_before_the_board_answers_with_its_tasks(kernel: Path) -> None:
+    assert "gpus h100 A100" in kernel.read_text()
+    board, ready = FakeBoard(held=["tasks"]), "Ready: vectoradd on H100 and A100, mode test: 2 jobs."
+    async with app_on(board, kernel).run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: ready in text_of(pilot.app))
+        board.free()
+        await settled(pilot)
+        assert ready in text_of(pilot.app)
+
+
 @pytest.mark.parametrize(
     ("above", "below"), [(targets.Report(7), [ReportScreen]), (targets.Standings("vectoradd", "H100"), [])]
 )
