@@ -6,6 +6,7 @@ import os
 import pkgutil
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -283,6 +284,8 @@ class BoardApp(App[None]):
         self._quits_next = False
         """True after a first Ctrl+C, until another key."""
         self._side: SideChosen | None = None
+        self._shown_until: dict[str, float] = {}
+        """The monotonic time at which each message shown disappears."""
         self._drafts: dict[str, Choice] = {}
         """The last contents of the form by task."""
         self._role = Role.NONE
@@ -900,8 +903,16 @@ class BoardApp(App[None]):
             self._follow_soon()
 
     def notify(self, message: str, **options: Any) -> None:
-        """Show a message as it is: names and errors in it may have brackets."""
-        super().notify(message, **{**options, "markup": False})
+        """Show a message as it is, since names and errors in it may have brackets, unless it is still shown."""
+        now = time.monotonic()
+        self._shown_until = {each: end for each, end in self._shown_until.items() if end > now}
+        if message not in self._shown_until:
+            self._shown_until[message] = now + options.get("timeout", self.NOTIFICATION_TIMEOUT)
+            super().notify(message, **{**options, "markup": False})
+
+    def clear_notifications(self) -> None:
+        self._shown_until.clear()
+        super().clear_notifications()
 
     def _tell(self, words: str, title: str, *, good: bool) -> None:
         self.notify(words, title=title, severity="information" if good else "warning")

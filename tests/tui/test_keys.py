@@ -2,9 +2,11 @@
 
 import importlib
 import pkgutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,6 +153,22 @@ async def test_a_key_of_the_table_that_a_screen_lacks_says_so() -> None:
         for way, words in ways.items():
             await press(pilot, *way)
             assert toasts(pilot.app)[-1] == words
+
+
+async def test_a_message_is_not_shown_twice_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        hint = "t (Trend) works on a run."
+        await press(pilot, "t", "P", "t")
+        assert toasts(pilot.app) == [hint, "P (Pause) works on Watch."]
+        later = time.monotonic() + pilot.app.NOTIFICATION_TIMEOUT
+        with monkeypatch.context() as patch:
+            patch.setattr("hpc_board.tui.app.time", SimpleNamespace(monotonic=lambda: later))
+            await press(pilot, "t")
+        assert toasts(pilot.app).count(hint) == 2
+        pilot.app.clear_notifications()
+        await press(pilot, "t")
+        assert toasts(pilot.app) == [hint]
 
 
 async def test_the_key_of_a_place_leads_from_a_part_of_it_to_all() -> None:
