@@ -88,6 +88,9 @@ def _read(file: Path, taken: Collection[str]) -> Theme:
         elif fault := _style_fault(value) if key.endswith(("-style", "-style-hover")) else _colour_fault(value):
             document.fault(place, fault)
     document.check()
+    # Textual's own defaults are the primary and the secondary colour, the same for a pass and for a failure.
+    usual = themes.DARK if section.dark else themes.LIGHT
+    fields |= {key: fields[key] or getattr(usual, key) for key in ("success", "warning", "error")}
     return Theme(name=name, **fields)
 
 

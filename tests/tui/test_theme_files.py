@@ -55,6 +55,15 @@ def test_the_manual_has_every_key() -> None:
     assert [key for key in tones if f"`{key}`" not in table] == []
 
 
+@pytest.mark.parametrize("text", [REEF, "primary: teal\ndark: false\n"])
+def test_a_theme_without_colours_of_outcomes_has_those_of_the_app(tmp_path: Path, text: str) -> None:
+    (theme,) = load_preferences({"XDG_CONFIG_HOME": str(folder(tmp_path, own=text))}).themes
+    tones = themes.tone_variables(themes.readable(theme))
+    assert len({tones[name] for name in ("good", "waiting", "bad", "own")}) == 4
+    usual = themes.DARK if theme.dark else themes.LIGHT
+    assert (theme.success, theme.warning, theme.error) == (usual.success, usual.warning, usual.error)
+
+
 async def test_a_theme_of_a_file_is_in_the_list_and_is_taken_by_its_name(tmp_path: Path) -> None:
     config = folder(tmp_path, reef=REEF, plain="primary: teal\ndark: false\n")
     (config / "hpc-board" / "app.yaml").write_text("theme: reef\n")
