@@ -114,14 +114,13 @@ def _legend(named: Iterable[Series], y: int, width: int) -> Iterator[tuple[float
         x += wide + 16
 
 
-def _texts(across: Axis, width: int) -> Iterator[tuple[float, str, str]]:
-    """Yield the place, the anchor and the text of each tick that has room; the ends stay within the axes."""
+def _texts(across: Axis, width: int) -> Iterator[tuple[float, str]]:
+    """Yield the middle and the text of each tick that has room; the ends stay within the axes."""
     end = 0.0
     for value, text in across.ticks:
-        share = across.share(value)
-        x = _LEFT + (width - _LEFT - _RIGHT) * share
-        anchor = "start" if share <= 0 else "end" if share >= 1 else "middle"
-        begin = x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * _LETTER * len(text)
-        if text and begin > end:
-            yield x, anchor, text
-            end = begin + _LETTER * (len(text) + 1)
+        half = _LETTER * len(text) / 2
+        x = _LEFT + (width - _LEFT - _RIGHT) * across.share(value)
+        x = max(_LEFT + half, min(x, width - _RIGHT - half))
+        if text and x - half > end:
+            yield x, text
+            end = x + half + _LETTER

@@ -247,6 +247,15 @@ def test_the_legend_of_a_plot_as_svg_stays_within_its_width() -> None:
     assert [(float(x), int(y)) for x, y, _ in legend] == [(94, 20), (206, 20), (94, 40), (206, 40)]
 
 
+def test_the_values_below_a_plot_as_svg_stay_within_its_axis() -> None:
+    ticks = ((0.0, "first"), (0.02, "run 20776"), (0.5, "middle"), (0.99, "run 29907"), (1.0, "last"))
+    drawn = svg(replace(plot_of(Series(Kind.LINE, ((0.0, 0.5),))), across=Axis(0, 1, ticks)))
+    texts = re.findall(r'<text x="([\d.]+)" y="164" text-anchor="middle">([^<]+)', drawn)
+    assert [text for _, text in texts] == ["first", "middle", "run 29907"]
+    edges = [(float(x) - 3.25 * len(text), float(x) + 3.25 * len(text)) for x, text in texts]
+    assert (edges[0][0], edges[-1][1]) == pytest.approx((76, 388), abs=0.2)
+
+
 @pytest.mark.parametrize(
     ("hours", "ends"), [(3, "2026-05-01 12:00 15:00"), (30, "2026-05-01 2026-05-02")], ids=["one day", "two days"]
 )
