@@ -47,15 +47,16 @@ def load(file: Path, themes: Collection[str], places: Callable[[], Sequence[type
         document.fault(("theme",), f'unknown theme "{section.theme}".{near} {_THEMES_HINT}')
     classes = places() if section.keys else ()
     known = keys.actions(classes)
+    keymap: dict[str, str] = {}
     for action, chosen in section.keys.items():
         if action not in known:
             near = suggestion(action, known)
             document.fault(("keys", action), f"unknown action.{near} The help (F1) lists all actions")
-        else:
-            for message in _key_faults(chosen, typing=known[action]):
+        elif faults := _key_faults(chosen, typing=known[action]):
+            for message in faults:
                 document.fault(("keys", action), message)
-    document.check()
-    keymap = {action: ",".join(_split(chosen)) for action, chosen in section.keys.items()}
+        else:
+            keymap[action] = ",".join(_split(chosen))
     for action, message in keys.clashes(keymap, classes).items():
         document.fault(("keys", action), message)
     document.check()

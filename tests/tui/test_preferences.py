@@ -33,13 +33,14 @@ def test_a_file_says_theme_notification_and_keys(tmp_path: Path) -> None:
 
 
 def test_every_fault_is_told_at_once_and_the_defaults_are_used(tmp_path: Path) -> None:
-    keys = "keys:\n  run.cancle: K\n  app.quit: 'hyper space'\n  submit.send: s\n"
+    keys = "keys:\n  run.cancle: K\n  app.quit: 'hyper space'\n  submit.send: s\n  run.cancel: s\n"
     text = f"theme: norde\nnotify: loud\ncolour: red\n{keys}"
     found = loaded(tmp_path, text.encode())
     assert (found.theme, found.notify, found.keys) == ("", Notify.NONE, {})
     assert found.fault is not None
     words = str(found.fault.message)
-    for part in ("line 1", 'Did you mean "nord"', "line 2", "line 3", 'Did you mean "run.cancel"', "line 6", "line 7"):
+    assert [f"line {number}:" in words for number in range(1, 9)] == [True] * 3 + [False] + [True] * 4, words
+    for part in ('Did you mean "nord"', 'Did you mean "run.cancel"', "line 8: keys.run.cancel"):
         assert part in words, words
     assert "defaults" in found.fault.hint
 
