@@ -1,5 +1,6 @@
 """The one list of the app, in an app of its own: what it reads, what it says, and how far its keys lead."""
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import DataTable
 
-from hpc_board.errors import StorageError
+from hpc_board.errors import BoardError, InputError, StorageError
 from hpc_board.tui import themes
 from hpc_board.tui.paging import Page, paged
 from hpc_board.tui.widgets import list_pane
@@ -35,7 +36,7 @@ class Numbers(App[None]):
         self.asked: list[int] = []
         self.opened: list[int] = []
         self.drawn: list[int] = []
-        self.refuses = False
+        self.error: BoardError | None = None
         self.words: dict[int, str] = {}
         self._counts = counts
         themes.register(self)
@@ -76,8 +77,8 @@ class Numbers(App[None]):
         """Read the list at once, as a screen does in a thread."""
         del anew
         question, then = self.pane.reading()
-        if self.refuses:
-            self.pane.fail(StorageError("the disk is full"))
+        if self.error is not None:
+            self.pane.fail(self.error)
         else:
             then(question())
 
@@ -173,15 +174,22 @@ async def test_an_empty_list_and_one_that_nothing_fits_say_so() -> None:
         await until(pilot, lambda: shown(pilot, "No row matches “5”."))
 
 
-async def test_a_list_that_could_not_be_read_says_so_until_it_can() -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (StorageError("the disk is full"), r"No data yet\. Retrying automatically\."),
+        (InputError('unknown GPU "A100"'), r"No data\.(?! Retrying)"),
+    ],
+)
+async def test_a_list_that_could_not_be_read_says_so_until_it_can(error: BoardError, words: str) -> None:
     app = Numbers(30)
-    app.refuses = True
+    app.error = error
     async with app.run_test(size=(60, 24)) as pilot:
-        await until(pilot, lambda: shown(pilot, "No data yet. Retrying automatically."))
-        app.refuses = False
+        await until(pilot, lambda: re.search(words, text_of(app)) is not None)
+        app.error = None
         app.read(anew=False)
         await until(pilot, lambda: shown(pilot, "This is 30."))
-        app.refuses = True
+        app.error = error
         app.read(anew=False)
         await pilot.pause()
         assert shown(pilot, "This is 30.")

@@ -18,7 +18,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.tui.formatting import MARKED, SELECTED
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, Window, whole
@@ -31,6 +31,8 @@ from hpc_board.tui.widgets.grid import Column, Grid, Row, Sorting
 T = TypeVar("T")
 
 _UNKNOWN = "No data yet. Retrying automatically."
+_REFUSED = "No data."
+"""The words for a question that no repetition answers, beside its error."""
 
 LOADING = "Loading …"
 LOADING_SECONDS = 0.25
@@ -305,10 +307,10 @@ class ListPane(Vertical, Generic[T]):
         if not self._is_known and not self.has_class("-empty"):
             self._show_empty(LOADING)
 
-    def fail(self, _: BoardError) -> None:
+    def fail(self, error: BoardError) -> None:
         """Show that there is no data, if no page has been read yet."""
         if not self._is_known:
-            self._show_empty(_UNKNOWN)
+            self._show_empty(_REFUSED if type(error) is InputError else _UNKNOWN)
 
     def forget(self) -> None:
         """Drop all pages to read them again; the shown rows stay until then."""
