@@ -20,8 +20,8 @@ _OTHER_ELSEWHERE = [
     (rf"(?:\d+ min )?{TIME}", "TIME"),
     (r"\d[\d.]*x\b", "SPEEDUP"),
     # A board has this column where an interval is wide.
-    (r"SCORE INTERVAL", "SCORE"),
-    (r"TIME INTERVAL SPEEDUP", "TIME SPEEDUP"),
+    (r"SCORE 80 % CI", "SCORE"),
+    (r"TIME 80 % CI SPEEDUP", "TIME SPEEDUP"),
     (r"Noisy: [^\n]*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     (r"( · run as \S+)? · node \S+ · job", " · node NODE · job"),

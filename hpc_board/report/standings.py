@@ -195,7 +195,7 @@ def board_report(
         (Column("RANK", right=True), lambda line: line.rank),
         (Column("" if own_runs else "USER", flexible=True, least=12), lambda line: line.user()),
         (Column("SCORE", right=True), lambda line: score_text(line.row.score_s)),
-        (Column("INTERVAL", optional=True, leaves=2), lambda line: line.interval),
+        (Column("80 % CI", optional=True, leaves=2), lambda line: line.interval),
         (Column("RUNS", right=True, optional=True), lambda line: line.runs),
         (Column("SPEEDUP", right=True, optional=True, toned=True), lambda line: line.speedup),
         (Column("RUN", right=True), lambda line: line.run),

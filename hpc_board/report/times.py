@@ -30,8 +30,8 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 def scatter_name(cases: Sequence[Case]) -> str:
-    """Return the name of these cases' measure of scatter: an interval for rows of calls."""
-    return "interval" if any(in_rows(case.timing) for case in cases) else "std error"
+    """Return the name of these cases' measure of scatter: a confidence interval for rows of calls."""
+    return "80 % CI" if any(in_rows(case.timing) for case in cases) else "std error"
 
 
 def in_rows(timing: Timing | None) -> bool:

@@ -216,7 +216,7 @@ def _columns(lines: Sequence[Line], width: int = 0, *, own_runs: bool = False) -
         Column("rank", "Rank", 6 if ties else 5, right=True),
         Column("user", "" if own_runs else "User", 10, most=26),
         Column("score", "Score", 8, right=True),
-        Column("interval", "Interval", 18, from_width=45) if has_intervals else None,
+        Column("interval", "80 % CI", 18, from_width=45) if has_intervals else None,
         Column("runs", "Runs", 4, right=True, from_width=55) if any(line.runs for line in lines) else None,
         Column("speedup", "Speedup", 7, right=True) if any(line.speedup for line in lines) else None,
         Column("file", "File", 9, from_width=62, most=32) if len(files) == 1 or len(set(files)) > 1 else None,

@@ -172,7 +172,7 @@ def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column
     known = [timing for timing in map(_timing, cases) if timing is not None]
     timings = [timing for timing in known if isinstance(timing, Timing)]
     by_rows, has_reference = any(map(in_rows, timings)), any(timing.reference_ns for timing in known)
-    scatter = Column("scatter", "Interval", 15, most=18) if by_rows else Column("scatter", "Std error", 10, right=True)
+    scatter = Column("scatter", "80 % CI", 15, most=18) if by_rows else Column("scatter", "Std error", 10, right=True)
     head, has_messages = _head(names), any(map(_message, cases))
     times = (
         Column("time", ("Time" if by_rows else "Median") if timings else "So far", 8, right=True),
