@@ -47,7 +47,7 @@ def full_speedup_text(speedup: float, low: float | None, high: float | None) -> 
 def reference_text(reference: Reference) -> str:
     """Return the time of a reference with its interval and the number of runs."""
     time = full_score_text(reference.median_s, reference.interval)
-    return f"{time} in 1 ranked run" if reference.runs == 1 else f"{time}, the median of {reference.runs} ranked runs"
+    return f"{time} in 1 ranked run" if reference.runs == 1 else f"{time}, the median of {reference.runs:,} ranked runs"
 
 
 def speedup_tone(speedup: float | None) -> Tone:

@@ -55,7 +55,7 @@ from hpc_board.tui.terminal import (
     notification_sequence,
 )
 from hpc_board.tui.type_ahead import TypeAhead
-from hpc_board.tui.verbs import binding, position
+from hpc_board.tui.verbs import VERBS, binding, position
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -450,8 +450,16 @@ class BoardApp(App[None]):
         recent = self._memory.get("palette", "recent", ())
         # Sorting keeps the order of all others.
         lines.sort(key=lambda line: recent.index(line.name) if line.name in recent else len(recent))
-        # A theme is found by its name, too.
+        # A theme is found by its name, too, and an action without effect here with the reason.
         found_only = [replace(line, words=f"Theme, {line.words}", listed=False) for line in self._theme_lines()]
+        here = {active.binding.description for active in screen.active_bindings.values() if active.enabled}
+        for name, verb in VERBS.items():
+            if verb.word not in here:
+                reason = screen.lacks(name)
+                tell = partial(self.notify, reason)
+                found_only.append(
+                    PaletteLine(verb.word, reason, keys.displayed(verb.display or verb.key), tell, listed=False)
+                )
         find = partial(found_on, self._board, self._go_to)
         words = "Find an action, a task, a run by its number or a user …"
         listed = [replace(line, act=partial(self._act, line)) for line in lines]

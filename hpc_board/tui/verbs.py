@@ -44,7 +44,7 @@ VERBS = {
     "mine": Verb("u", "Your row", "Go to your row, and from there to the first", where="on a board"),
     "scope": Verb("a", "All", "Switch between your runs and those of all users", where="on Runs, a board or the feed"),
     "code": Verb("v", "Code", "Show the submitted file, if you may read it", where=_A_RUN),
-    "trend": Verb("t", "Trend", "Plot the user's scores over time", where=_A_RUN),
+    "trend": Verb("t", "Trend", "Plot the history of the user's scores", where=_A_RUN),
     "mark": Verb(
         "m", "Mark", "Mark the run; a second mark compares both: times and diff", where="on a run that has ended"
     ),

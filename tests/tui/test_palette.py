@@ -15,8 +15,8 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.user import UserScreen
-from tests.tui.driving import DEADLINE_SECONDS, app_on, press, settled, text_of, until
-from tests.tui.fake_board import FakeBoard
+from tests.tui.driving import DEADLINE_SECONDS, app_on, press, settled, text_of, toasts, until
+from tests.tui.fake_board import RUNS, FakeBoard
 
 
 def typed(words: str) -> list[str]:
@@ -91,6 +91,22 @@ async def test_the_palette_says_that_nothing_matches(query: str) -> None:
         assert "No match                   Type part of a name, a run's number or `user`." in text_of(pilot.app)
         await press(pilot, "enter")
         assert isinstance(pilot.app.screen, TasksScreen)
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "reason"),
+    [("cancel", "Cancel", "Run 39 has ended."), ("pau", "Pause", "P (Pause) works on Watch.")],
+)
+async def test_an_action_without_effect_here_is_found_with_the_reason(query: str, name: str, reason: str) -> None:
+    async with app_on(FakeBoard(runs=[each for each in RUNS if each.id == 39])).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "ctrl+p")
+        assert name not in await names_of(pilot)
+        await press(pilot, *query)
+        assert (await names_of(pilot))[0] == name
+        assert reason in text_of(pilot.app)
+        await press(pilot, "enter")
+        assert toasts(pilot.app) == [reason]
 
 
 @pytest.mark.parametrize(("query", "name"), [("user", "User carol"), ("task", "conv2d"), ("board", "Board conv2d")])

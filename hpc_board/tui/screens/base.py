@@ -501,10 +501,14 @@ class BoardScreen(Screen[None]):
         if active is not None and not active.enabled:
             self.notify(self.reason_against(active.binding.action))
         elif active is None and (name := _VERB_OF.get(event.key)) is not None:
-            verb = VERBS[name]
-            here = f"{displayed(verb.display or verb.key)} ({verb.word}) works {verb.where}."
-            reason = self.reason_against(verb.action or name)
-            self.notify(here if reason in ("", NOTHING_SELECTED) else reason)
+            self.notify(self.lacks(name))
+
+    def lacks(self, name: str) -> str:
+        """Return the reason for which a verb has no key here now, or the place where it has one."""
+        verb = VERBS[name]
+        reason = self.reason_against(verb.action or name)
+        place = f"{displayed(verb.display or verb.key)} ({verb.word}) works {verb.where}."
+        return place if reason in ("", NOTHING_SELECTED) else reason
 
     def action_focus_next(self) -> None:
         self.focus_next()
