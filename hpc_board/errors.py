@@ -10,7 +10,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 │   └── SchedulerRefused    exit code 2: the scheduler says that the request or the settings are wrong
 │       ├── NotAvailable    exit code 2: this machine has no scheduler, or no configuration of it
 │       └── NotAccepting    exit code 2: the scheduler accepts no such job at the moment
-├── WaitExpired             exit code 4: gave up waiting, the runs go on
+├── WaitExpired             exit code 4: timed out waiting, the runs go on
 └── Refused                 exit code 5: deadline, rate limit, ban, not allowed
 """
 
@@ -141,7 +141,7 @@ class WaitExpired(BoardError):
 
     kind = "timeout"
     exit_code = 4
-    title = "Gave up waiting"
+    title = "Timed out"
     runs: Sequence[Any] = ()
 
 

@@ -197,7 +197,7 @@ def _unreadable(path: Path, error: OSError | ValueError) -> InputError:
     name = shown_path(path)
     match error:
         case FileNotFoundError():
-            return InputError(f"{name}: no such file.", hint="Check the path for typing errors.")
+            return InputError(f"{name}: no such file.", hint="Check the path.")
         case NotRegularFileError() if is_folder(path):
             return InputError(f"{name} is a folder, not a file.", hint="Give the path of a file in it.")
         case NotRegularFileError():

@@ -89,7 +89,7 @@ def read_imports(source: Path, format_name: str | None = None, size_max: int | N
             f"unknown format {one_line(format_name, 80)}.{near}", hint=f"The formats: {', '.join(formats.FORMATS)}."
         )
     if not os.path.lexists(source):
-        raise InputError(f"{one_line(str(source), 300)} does not exist.", hint="Check the path for typing errors.")
+        raise InputError(f"{one_line(str(source), 300)} does not exist.", hint="Check the path.")
     if source.suffix != ".zip" or is_folder(source):
         return _some(formats.tasks_in(source, format_name, size_max), str(source))
     with temporary_folder("hpc-board-task-") as scratch:

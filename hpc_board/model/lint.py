@@ -34,7 +34,7 @@ _INPUT = "Draw inputs that are not close to the answer, or declare hpc_board.acc
 _FORMAT = "Tighten the tolerance, or declare the coarsest format that may pass: hpc_board.accepts: [{}]."
 _ULP = (
     "Loosen the tolerance: a kernel that rounds in another order than the reference differs as much. Scale it by the "
-    "source of an element's error. Where every right kernel gives the same bits, declare hpc_board.accepts: [exact]."
+    "source of an element's error. Where every correct kernel gives the same bits, declare hpc_board.accepts: [exact]."
 )
 
 INPUTS_MAX = 4

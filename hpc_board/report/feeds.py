@@ -39,7 +39,7 @@ def feed_change(entry: FeedEntry) -> str:
         noise, change = f"{WITHIN_NOISE} of {whom or 'the score before'}", change_text(before_s, news.score_s)
         parts.append(noise if is_noise else f"{change} than {whom or 'before'}")
     if news.is_first:
-        parts.append("first on the board")
+        parts.append("first score")
     elif news.former_rank is not None and news.rank < news.former_rank:
         parts.append(f"{ordinal(news.former_rank)} to {ordinal(news.rank)} place")
     elif news.former_rank is None and news.kind is not FeedKind.RECORD:
@@ -61,7 +61,7 @@ def _told(entry: FeedEntry) -> str:
 def _deed(news: News) -> str:
     place = _PLACES.get(news.rank, f"{news.rank}th")
     if news.is_first:
-        return "is the first"
+        return "set the first score"
     if news.kind is FeedKind.RECORD:
         return "improved first place" if news.former_rank == 1 and not news.beaten else "took first place"
     if news.kind is FeedKind.PODIUM:

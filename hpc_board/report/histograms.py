@@ -68,7 +68,7 @@ def calls_in_order(timing: Timing, width: int, height: int, counted: str = "call
         Kind.INTERVALS,
         tuple((x, low) for x in begins),
         Tone.QUIET,
-        "next process",
+        "process start",
         bounds=((low, low + (high - low) / height),) * len(begins),
     )
     # A single dot is hard to see; many calls need the resolution of dots.
@@ -79,7 +79,7 @@ def calls_in_order(timing: Timing, width: int, height: int, counted: str = "call
         Series(Kind.POINTS, usual, sign=sign),
         *([Series(Kind.POINTS, slower, Tone.UNSURE, "slower", "▲")] if slower else []),
     )
-    return text_plot(Plot(f"The {counted}s in their order", across, up, series), width, height)
+    return text_plot(Plot(f"The {counted}s in order", across, up, series), width, height)
 
 
 def _statistic(counted: str) -> str:

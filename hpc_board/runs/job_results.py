@@ -71,7 +71,7 @@ class JobResults(msgspec.Struct, frozen=True):
             # A name without its contents is a network file system that lags behind.
             begun = run.state is RunState.QUEUED and folders.files.is_file(folders.of(run) / job_folder.PROGRESS)
             if begun and not self._ran_before(run):
-                self.store.runs.move(run, RunState.RUNNING, source="its progress file exists")
+                self.store.runs.move(run, RunState.RUNNING, source="progress file found")
             return
         self._take_result(run, data)
 

@@ -26,7 +26,7 @@ CAPTURES = os.environ.get("HPC_BOARD_CAPTURES", "")
 
 
 def kernel(seconds: float, *gpus: str) -> str:
-    """A right kernel each of whose calls takes about so long, for these GPUs."""
+    """A correct kernel each of whose calls takes about so long, for these GPUs."""
     header = f"#!POPCORN leaderboard double\n#!POPCORN gpus {' '.join(gpus)}\n"
     return RIGHT.replace("#!POPCORN leaderboard double\n", header).replace(
         "    return", f"    import time; time.sleep({seconds})\n    return"

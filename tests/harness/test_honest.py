@@ -1,4 +1,4 @@
-"""Honest kernels pass, whatever their style: nothing that a right kernel may do is taken for a cheat."""
+"""Honest kernels pass, whatever their style: nothing that a correct kernel may do is taken for a cheat."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -303,7 +303,7 @@ FAULT = "static int fault() { volatile int* p = new int[4]; p[4] = 1; return *(v
 
 
 def ending(end: str) -> str:
-    """A right kernel with these statements at its end."""
+    """A correct kernel with these statements at its end."""
     return kernel(BODY.replace("return 0;", f"{end} return 0;"), "#include <cstdio>")
 
 

@@ -87,7 +87,7 @@ async def test_a_file_that_cannot_be_read_is_all_that_the_form_says() -> None:
         await press(pilot, *"missing.py")
         lines, field = text_of(pilot.app).splitlines(), pilot.app.screen.query_one(PathInput)
         (place,) = (number for number, line in enumerate(lines) if "missing.py" in line)
-        assert lines[place + 1].strip() == "No such file. Check the path for typing errors."
+        assert lines[place + 1].strip() == "No such file. Check the path."
         assert "File: no such file." in text_of(pilot.app)
         assert not pilot.app.screen.query_one(ErrorBox).display
         assert field.has_class("-faulty")

@@ -297,7 +297,7 @@ def test_calls_in_their_order_show_a_drift_an_outlier_and_the_processes() -> Non
     samples = (*drifting, 99.0, *drifting[1:])
     timed = replace(timing(10.5), time_ns=10.5, samples=80, samples_ns=samples, worker_samples=(40, 40))
     drawn = calls_in_order(timed, 50, 6, "sample")
-    assert drawn.title == "The samples in their order: ▲ slower   ⠂⠂ lower quartile   ⡇ next process"
+    assert drawn.title == "The samples in order: ▲ slower   ⠂⠂ lower quartile   ⡇ process start"
     lines = [line[10:] for line in drawn.text.splitlines()]
     half = lines[0].index("▲")
     assert [lines[row][0] for row in (0, 5)] == [" ", "⡠"]

@@ -256,7 +256,7 @@ async def test_selected_runs_are_cancelled_by_one_request_without_those_that_hav
         await settled(pilot)
         await press(pilot, "r", "asterisk", "space", "c")
         assert "Cancel 2 runs: 43, 42?" in text_of(pilot.app)
-        assert "Keep them" in text_of(pilot.app)
+        assert "Keep runs" in text_of(pilot.app)
         await press(pilot, "enter")
         assert board.calls.count("cancel_each") == 1
         states = {run_.id: run_.state for run_ in board.known_runs}

@@ -136,9 +136,9 @@ class RunScreen(BoardScreen):
             return
         if len(runs) == 1:
             (run,) = runs
-            question, cancel, keep = f"Cancel run {run.id}, {run.task} on {run.gpu}?", "Cancel the run", "Keep it"
+            question, cancel, keep = f"Cancel run {run.id}, {run.task} on {run.gpu}?", "Cancel run", "Keep run"
         else:
-            cancel, keep = f"Cancel {len(runs)} runs", "Keep them"
+            cancel, keep = f"Cancel {len(runs)} runs", "Keep runs"
             question = f"{cancel}: {_listed(runs)}?"
         if ended := count - len(runs):
             question += f" {ended} of {count} {'has' if ended == 1 else 'have'} ended."

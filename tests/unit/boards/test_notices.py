@@ -109,7 +109,7 @@ def test_notices_of_a_frozen_board_come_after_its_freeze_and_name_nobody_on_an_a
         place.passed("bob", 4e-6, task=task)
     place.poll()
     (notice,) = place.notices()
-    assert re.match("user [0-9a-f]{8} is the first on nameless", notice["text"])
+    assert re.match("user [0-9a-f]{8} set the first score on nameless", notice["text"])
     assert "bob" not in str(notice)
 
     thawed = call(place, ADMIN, "update", "frozen", "--freeze", "none")
@@ -118,7 +118,7 @@ def test_notices_of_a_frozen_board_come_after_its_freeze_and_name_nobody_on_an_a
     place.poll()
     place.poll()
     assert [text.split(":")[0] for text in place.texts()[1:]] == [
-        "bob is the first on frozen, CPU",
+        "bob set the first score on frozen, CPU",
         "cyd took first place on frozen, CPU",
     ]
 
@@ -136,7 +136,7 @@ def test_a_record_before_more_changes_than_a_page_of_the_feed_is_told(
     notices.send()
     assert call(place, ADMIN, "update", "frozen", "--freeze", "none").exit_code == 0
     notices.send()
-    places = ["bob took first place on vectoradd_py, CPU", "bob is the first on frozen, CPU"]
+    places = ["bob took first place on vectoradd_py, CPU", "bob set the first score on frozen, CPU"]
     assert [text.split(":")[0] for text in place.texts()] == places
 
 

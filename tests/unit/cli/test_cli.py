@@ -721,7 +721,7 @@ def test_a_wait_for_a_run_that_will_never_start_says_why_once_and_what_to_do(boa
     why = "Run 1 on CPU will never start: no node of the partition has the requested resources"
     assert done.stderr.count(f"Still waiting: {why}") == 1
     assert "`cpus_per_task`" in done.stderr
-    assert "Gave up waiting: not finished after 5 s: run 1" in done.stderr
+    assert "Timed out: not finished after 5 s: run 1" in done.stderr
 
 
 def count_still_waiting(board: Recorded, seconds: int, environ: dict[str, str]) -> int:
@@ -883,7 +883,7 @@ def test_giving_up_waiting_exits_with_4_and_still_prints_what_is_known(board: Re
     done = call(board, "watch", "1", "--timeout", "0", "--json")
     assert done.exit_code == 4
     assert json.loads(done.stdout)["id"] == 1
-    assert "Gave up waiting" in done.stderr
+    assert "Timed out" in done.stderr
 
 
 def test_an_interrupt_leaves_the_run_alone_and_says_how_to_come_back(board: Recorded) -> None:

@@ -504,7 +504,7 @@ def told(news: News, user: str = "ada") -> str:
             News(FeedKind.RECORD, 1, 12.3e-6, 2, 14e-6, Entry("bob", 13e-6)),
             "ada took first place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs: 1.06x faster)",
         ),
-        (News(FeedKind.RECORD, 1, 12.3e-6), "ada is the first on softmax_py, H100: 12.3 µs"),
+        (News(FeedKind.RECORD, 1, 12.3e-6), "ada set the first score on softmax_py, H100: 12.3 µs"),
         (
             News(FeedKind.RECORD, 1, 12.3e-6, 1, 14e-6),
             "ada improved first place on softmax_py, H100: 12.3 µs (was 14.0 µs: 1.14x faster)",
@@ -568,7 +568,7 @@ def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
             "bob took first place on vectoradd_py, CPU: 1.00 µs "
             "(was ada, 2.00 µs: within noise (2.00x faster, 0.25x to 15.7x))"
         ),
-        "ada is the first on vectoradd_py, CPU: 2.00 µs",
+        "ada set the first score on vectoradd_py, CPU: 2.00 µs",
     ]
     newest = read(board, "feed", "vectoradd_py", "--gpu", "cpu", "--limit", "1")
     assert (newest[0]["kind"], newest[0]["beaten"]) == ("record", {"user": "ada", "score_s": 2e-6})
