@@ -27,7 +27,7 @@ def _board(*, seconds: float | None = None) -> FakeBoard:
 @pytest.mark.parametrize(
     ("seconds", "remark"),
     [
-        (80, "about 24 s left  benchmark 2 of 3"),
+        (80, "usually 24 s more  benchmark 2 of 3"),
         (56.5, "benchmark 2 of 3"),
         (14, "benchmark 2 of 3"),
         (None, "benchmark 2 of 3"),

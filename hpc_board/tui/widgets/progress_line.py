@@ -116,7 +116,7 @@ class ProgressLine(Static):
         if progress[-1].phase == JUDGED:
             step = ""
         elif left is not None:
-            remark = f"about {span_text(left)} left"
+            remark = f"usually {span_text(left)} more"
         cells = int(_BAR_SHARE * (self.size.width or self.app.size.width))
         line = bar(found, max(_BAR_CELLS_MIN, min(cells, _BAR_CELLS_MAX)))
         for part, tone in ((f"{found.done}/{found.total}", Tone.STRONG), (remark, Tone.MUTED), (step, Tone.PLAIN)):
