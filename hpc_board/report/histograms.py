@@ -12,7 +12,7 @@ from hpc_board.report.formatting import count_text
 from hpc_board.report.plots import Axis, Kind, Plot, Series, columns_in, text_plot
 
 _BINS_MIN = 8
-_BAR_CELLS_MAX = 3
+_BAR_CELLS_MAX = 6
 _ROWS_MIN = 4
 _TAIL = 2.0
 """The cut-off of outliers, as a multiple of the 95th percentile's distance from the minimum. Outliers are only counted,
@@ -39,11 +39,12 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
 
     counts = Counter(map(bin_of, drawn))
     most = max(counts.values())
-    words = f"Times of {count_text(len(ordered), counted)}; ┴ {_statistic(counted)} {duration_text(time_ns)}"
+    time, ends = duration_text(time_ns), (duration_text(low), duration_text(high))
+    words = f"Times of {count_text(len(ordered), counted)}; ┴ {_statistic(counted)} {time}"
     if slower := len(ordered) - len(drawn):
         words += f"; {slower} slower: up to {duration_text(ordered[-1])}"
     middle = (bin_of(time_ns) + 0.5) / bins
-    ticks = (0.0, duration_text(low)), (middle, ""), (1.0, duration_text(high))
+    ticks = (0.0, ends[0]), (middle, "" if time in ends else time), (1.0, ends[1])
     places = [((index + 0.5) / bins, float(counts[index])) for index in range(bins)]
     that = [(place, count if place == middle else 0.0) for place, count in places]
     bars = Series(Kind.BARS, tuple(places), Tone.QUIET), Series(Kind.BARS, tuple(that), Tone.GOOD)
@@ -68,7 +69,7 @@ def calls_in_order(timing: Timing, width: int, height: int, counted: str = "call
         Kind.INTERVALS,
         tuple((x, low) for x in begins),
         Tone.QUIET,
-        "process start",
+        "process",
         bounds=((low, low + (high - low) / height),) * len(begins),
     )
     # A single dot is hard to see; many calls need the resolution of dots.
@@ -79,7 +80,7 @@ def calls_in_order(timing: Timing, width: int, height: int, counted: str = "call
         Series(Kind.POINTS, usual, sign=sign),
         *([Series(Kind.POINTS, slower, Tone.UNSURE, "slower", "▲")] if slower else []),
     )
-    return text_plot(Plot(f"The {counted}s in order", across, up, series), width, height)
+    return text_plot(Plot(f"{counted.capitalize()}s in order", across, up, series), width, height)
 
 
 def _statistic(counted: str) -> str:

@@ -23,7 +23,7 @@ async def test_a_run_shows_its_benchmarks_log_and_code_at_once(size: tuple[int, 
         for words in ("12.0 µs", "hello from the kernel", "def custom_kernel(data):"):
             assert words in shown
         await press(pilot, "2")
-        assert "The calls in order" in text_of(app)
+        assert "Calls in order" in text_of(app)
         assert "def custom_kernel(data):" in text_of(app)
         await press(pilot, "3")
         assert "def custom_kernel(data):" not in text_of(app)

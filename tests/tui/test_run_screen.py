@@ -275,7 +275,7 @@ async def test_a_huge_terminal_has_the_cases_beside_the_overview(size: tuple[int
             assert screen.printed.region.y == screen.submitted.region.y > screen.blocks.region.y
 
 
-@pytest.mark.parametrize(("width", "bars"), [(66, 16 * 3), (150, 16 * 3), (31, 21)])
+@pytest.mark.parametrize(("width", "bars"), [(66, 14 * 4), (150, 16 * 6), (31, 21)])
 def test_a_histogram_has_equal_bars_within_its_width(width: int, bars: int) -> None:
     drawn = histogram([10.0] * 50 + [11.0] * 25 + [12.0], 10.0, width, 3, "sample")
     assert drawn.title == "Times of 76 samples; ┴ lower quartile 10.0 ns"
@@ -283,6 +283,9 @@ def test_a_histogram_has_equal_bars_within_its_width(width: int, bars: int) -> N
     assert [line[7:11] for line in lines[:3]] == ["0 │█", "  │█", "  │█"]
     assert len(lines[3]) == 10 + bars
     assert lines[2].endswith("▁")
+    assert lines[4].split() == ["10.0", "ns", "12.0", "ns"]
+    slower = histogram([10.0] * 50 + [11.0] * 25 + [12.0], 11.0, width, 3, "sample")
+    assert slower.text.splitlines()[4].split()[::2] == (["10.0", "11.0", "12.0"] if width > 31 else ["10.0", "12.0"])
 
 
 @pytest.mark.parametrize("samples", [[5.0, 5.0], [0.0, 0.0], [1.0, 1e300], [1e-9] * 99 + [1e9]])
@@ -297,7 +300,7 @@ def test_calls_in_their_order_show_a_drift_an_outlier_and_the_processes() -> Non
     samples = (*drifting, 99.0, *drifting[1:])
     timed = replace(timing(10.5), time_ns=10.5, samples=80, samples_ns=samples, worker_samples=(40, 40))
     drawn = calls_in_order(timed, 50, 6, "sample")
-    assert drawn.title == "The samples in order: ▲ slower   ⠂⠂ lower quartile   ⡇ process start"
+    assert drawn.title == "Samples in order: ▲ slower   ⠂⠂ lower quartile   ⡇ process"
     lines = [line[10:] for line in drawn.text.splitlines()]
     half = lines[0].index("▲")
     assert [lines[row][0] for row in (0, 5)] == [" ", "⡠"]

@@ -263,7 +263,7 @@ def _times(timing: Timing, width: int) -> Text:
     words = [
         f"time {time}" if rowed else f"median {time}",
         "" if rowed else f"mean {duration_text(timing.mean_ns)}",
-        f"{'interval' if rowed else 'std error'} {scatter}" if scatter else "",
+        f"{'80 % CI' if rowed else 'std error'} {scatter}" if scatter else "",
         *_against(timing),
     ]
     return Text(packed(words, width))
