@@ -343,7 +343,7 @@ async def test_a_narrow_board_keeps_speedups_then_intervals() -> None:
     async with app_on(board).run_test(size=(60, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b")
-        assert headed(pilot.app) == ["Rank", "User", "Score", "Interval", "Speedup"]
+        assert headed(pilot.app) == ["Rank", "User", "Score", "80", "%", "CI", "Speedup"]
         board.boards["H100"] = tuple(replace(row, emulated=True) for row in board.boards["H100"])
         await press(pilot, "a", "a")
         assert headed(pilot.app) == ["Rank", "User", "Score", "Speedup", "Age", "Remark"]

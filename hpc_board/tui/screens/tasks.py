@@ -524,7 +524,7 @@ class TasksScreen(BoardScreen):
             ),
             Column("language", "Lang", 5, lambda task: toned(languages(task), Tone.MUTED), languages),
             Column(
-                "gpus", "GPUs", 5, lambda task: toned(gpus(task) or "all", Tone.MUTED), gpus, from_width=50, most=18
+                "gpus", "GPUs", 5, lambda task: toned(gpus(task) or "all", Tone.MUTED), gpus, from_width=50, most=32
             ),
             Column("best", "Your best", 9, lambda task: toned(score_text(best(task)), Tone.OWN), best, right=True),
             Column(
