@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -85,12 +85,17 @@ class DiffRow(msgspec.Struct, frozen=True):
         text: the line without its sign.
         number: the number of the line in its file, for an equal line in the newer one; 0 for a head or a fold.
         changed: the begin and the end of each part that differs from the line in its place.
+        former: the number of an equal line in the older file; 0 for others.
     """
 
     sign: str
     text: str
     number: int = 0
     changed: tuple[tuple[int, int], ...] = ()
+    former: int = 0
+
+
+_NO_LINE = DiffRow("", "")
 
 
 def diff_rows(diff: str) -> list[DiffRow]:
@@ -103,7 +108,7 @@ def diff_rows(diff: str) -> list[DiffRow]:
             old, new = map(int, hunk.groups())
             continue
         sign = line[:1]
-        rows.append(DiffRow(sign, line[1:], old if sign == "-" else new))
+        rows.append(DiffRow(sign, line[1:], old if sign == "-" else new, former=old if sign == " " else 0))
         old, new = old + (sign != "+"), new + (sign != "-")
     return [*_marked(rows)]
 
@@ -148,3 +153,14 @@ def folded(rows: Iterable[DiffRow]) -> list[DiffRow]:
         else:
             found += group
     return found
+
+
+def beside(rows: Sequence[DiffRow]) -> list[tuple[DiffRow, DiffRow]]:
+    """Return the rows in pairs, that of the older file first; a line that has none in its place is beside no text."""
+    pairs = [(rows[0], rows[1])]
+    for is_changed, each in groupby(rows[2:], lambda row: row.sign in ("+", "-")):
+        group = [*each]
+        removed = [row for row in group if row.sign == "-"]
+        added = group[len(removed) :]
+        pairs += zip_longest(removed, added, fillvalue=_NO_LINE) if is_changed else zip(group, group, strict=True)
+    return pairs

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual.app import App
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
@@ -209,6 +210,41 @@ async def test_long_equal_parts_are_folded_but_for_those_that_a_huge_screen_has_
         assert "1.25x slower (± 0.03x)  ████████████████░░░░" in text
         assert "equal lines" not in text
         assert " # told 0" in text
+
+
+class Wordy(Timed):
+    """Has files of which one has a line for more than half a screen, with wide letters, and one line more."""
+
+    def code(self, run: int) -> tuple[str, bytes]:
+        comment = f"# {'長い ' * 24}end" if run == 34 else "# short\n"
+        return f"kernel{run}.py", f"import torch\n{comment}\nx = {run}\n".encode()
+
+
+async def test_a_wide_screen_has_both_files_side_by_side_with_long_lines_wrapped() -> None:
+    async with app_on(Wordy()).run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "m", "home", "m")
+        view = pilot.app.screen.query_one(SourceView)
+        lines = [*view.view.lines]
+        assert [line.count(" │ ") for line in lines] == [1] * len(lines)
+        assert len({cell_len(line.partition(" │ ")[0]) for line in lines}) == 1
+        sides = [tuple(side.split() for side in line.split(" │ ")) for line in lines]
+        assert sides[:2] == [
+            (["---", "run-34/kernel34.py"], ["+++", "run-39/kernel39.py"]),
+            (["1", "import", "torch"], ["1", "import", "torch"]),
+        ]
+        assert [left[:2] for left, _ in sides[2:]] == [["2", "-#"], ["長い", "長い"], ["3", "-x"], []]
+        assert [right[:2] for _, right in sides[2:]] == [["2", "+#"], [], ["3", "+"], ["4", "+x"]]
+        assert sides[3][0][-1] == "end"
+        segments = [segment for row in (1, 4, 5) for segment in view.view.render_line(row)]
+        grounds = {segment.text.strip(): segment.style.bgcolor for segment in segments if segment.style is not None}
+        assert len({grounds[word] for word in ("import", "34", "39")}) == 3
+        await press(pilot, "y")
+        assert view.copied.startswith("--- run-34/kernel34.py\n+++ run-39/kernel39.py\n@@")
+        await pilot.resize_terminal(120, 40)
+        await settled(pilot)
+        assert not any(" │ " in line for line in view.view.lines)
+        assert view.numbers.display
 
 
 class Disturbed(Timed):

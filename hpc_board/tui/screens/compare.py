@@ -107,6 +107,6 @@ class CompareScreen(RunScreen):
     def _share_height(self) -> None:
         """Let the times have the lines that the difference of the files leaves empty, but at least a half."""
         height = self.query_one("#panes").size.height
-        is_shared = self.code.text and not self.has_class("-short") and not self.has_class("-huge")
+        is_shared = self.code.text and not self.has_class("-short")
         used = len(self.code.text.splitlines()) + _EDGES
         set_style(self.times, "max_height", max(height // 2, height - used) if is_shared else None)

@@ -1,11 +1,11 @@
 """Views of a text: a long one that may grow, with search, and a source file with syntax colours."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice, zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.highlighter import Highlighter
 from rich.segment import Segment
 from rich.style import Style
@@ -293,6 +293,11 @@ _CHARACTERS_MAX = 100_000
 _DIFF = "diff"
 """The extension of a unified diff with all equal lines, which are folded where they have no room."""
 
+_SPLIT_FROM = 140
+"""The least cells for the two files of a diff side by side."""
+
+_BETWEEN = " │ "
+
 _CHANGES = {"-": Tone.BAD, "+": Tone.GOOD}
 """The tones of changed lines by their signs."""
 
@@ -387,6 +392,8 @@ class SourceView(TextPane):
         self._rows: Sequence[DiffRow] = ()
         """All lines of a diff; empty for another file."""
         self._rows_in_sight: Sequence[DiffRow] = ()
+        self._is_split = False
+        """True while the two files of a diff are side by side; the older file's rows in sight have even places."""
 
     def compose_view(self) -> ComposeResult:
         lines = _CodeView(id=self.view_id)
@@ -414,6 +421,7 @@ class SourceView(TextPane):
             self._fold()
         else:
             self._rows = ()
+            self.numbers.display = True
             shown = "\n".join(line.expandtabs() for line in shown.split("\n"))
             self._show_lines(shown)
             # A batch script's options are comments, and its header is the whole of interest.
@@ -432,12 +440,31 @@ class SourceView(TextPane):
             self.call_after_refresh(self._scroll_to_code)
 
     def _fold(self) -> None:
-        """Show the lines of a diff, all of them where a huge screen has room for that."""
-        from hpc_board.board.code_diff import folded
+        """Show the lines of a diff, all of them where a huge screen has room, and both files side by side if wide."""
+        from hpc_board.board.code_diff import beside, folded
 
         has_room = self.screen.has_class("-huge") and len(self._rows) <= self.size.height
-        self._rows_in_sight = self._rows if has_room else folded(self._rows)
-        self._show_lines("\n".join(row.sign + row.text for row in self._rows_in_sight))
+        rows = self._rows if has_room else folded(self._rows)
+        self._is_split = self.size.width >= _SPLIT_FROM
+        self.numbers.display = not self._is_split
+        self._rows_in_sight = [row for pair in beside(rows) for row in pair] if self._is_split else rows
+        self._show_lines("\n".join(line.plain for line in self._drawn_rows()))
+
+    def _drawn_rows(self) -> list[Text]:
+        """Return the lines of a diff in colour."""
+        rows, lines = self._rows_in_sight, _coloured_rows(self._rows, self._rows_in_sight, self.app)
+        if not self._is_split:
+            return lines
+        digits = len(str(max(max(row.number, row.former) for row in self._rows)))
+        # The last cell is that of the scroll bar.
+        cells = (self.size.width - len(_BETWEEN) - 1) // 2
+        numbers = (row.former or row.number if index % 2 == 0 else row.number for index, row in enumerate(rows))
+        sides = [_wrapped(*each, cells, digits) for each in zip(lines, numbers, strict=True)]
+        found = []
+        for older, newer in zip(sides[::2], sides[1::2], strict=True):
+            for left, right in zip_longest(older, newer, fillvalue=Text(" " * cells)):
+                found.append(left.copy().append(_BETWEEN, Tone.MUTED.value).append_text(right))
+        return found
 
     def _show_lines(self, text: str) -> None:
         self.show(text)
@@ -455,10 +482,7 @@ class SourceView(TextPane):
         if self._shown is None:
             return
         view, (_, ending, warned) = self.query_one(_CodeView), self._shown
-        if self._rows:
-            lines = _coloured_rows(self._rows, self._rows_in_sight, self.app)
-        else:
-            lines = coloured(self.text, _lexer(ending), self.app)
+        lines = self._drawn_rows() if self._rows else coloured(self.text, _lexer(ending), self.app)
         warning = f"bold {Tone.WAITING.value}"
         marked = (_styled(line.plain, warning) if line.plain in warned else line for line in lines)
         view.coloured = tuple(islice(marked, view.line_count))
@@ -530,6 +554,17 @@ def _coloured_rows(rows: "Sequence[DiffRow]", chosen: "Sequence[DiffRow]", app: 
             for begin, end in row.changed:
                 shown.stylize(of_words, begin + 1, end + 1)
         found.append(shown)
+    return found
+
+
+def _wrapped(line: Text, number: int, cells: int, digits: int) -> list[Text]:
+    """Return a line of a diff behind its number, in as many lines of `cells` cells as it needs."""
+    pieces = chop_cells(line.plain, cells - digits - 1) or [""]
+    label, found = f"{number or '':>{digits}} ", list[Text]()
+    for part in line.divide([*accumulate(map(len, pieces))][:-1]):
+        side = Text(no_wrap=True, end="").append(label, Tone.MUTED.value).append_text(part)
+        found.append(side.append(" " * (cells - side.cell_len), line.style))
+        label = " " * len(label)
     return found
 
 

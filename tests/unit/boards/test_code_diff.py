@@ -7,7 +7,7 @@ import pytest
 
 from hpc_board import scripting
 from hpc_board.board import Board
-from hpc_board.board.code_diff import LINES_MAX, DiffRow, code_diff, diff_rows, folded, text_diff
+from hpc_board.board.code_diff import LINES_MAX, DiffRow, beside, code_diff, diff_rows, folded, text_diff
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
@@ -144,3 +144,19 @@ def test_long_equal_parts_are_folded_but_for_the_lines_around_each_change() -> N
         *(" 17", " 18", " 19", "-20", "+20", " 21", " 22", " 23"),
         "… 17 equal lines",
     ]
+
+
+def test_both_sides_have_their_lines_and_numbers_beside_each_other() -> None:
+    rows = rows_of("same\nold\nold too\nsame\n", "more\nsame\nnew\nsame\n")
+    pairs = [
+        tuple((row.sign, row.former or row.number, row.text) if row.text else None for row in pair)
+        for pair in beside(rows)[1:]
+    ]
+    assert pairs == [
+        (None, ("+", 1, "more")),
+        ((" ", 1, "same"), (" ", 1, "same")),
+        (("-", 2, "old"), ("+", 3, "new")),
+        (("-", 3, "old too"), None),
+        ((" ", 4, "same"), (" ", 4, "same")),
+    ]
+    assert [(row.former, row.number) for row in rows if row.sign == " "] == [(1, 2), (4, 4)]
