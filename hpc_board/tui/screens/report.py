@@ -357,7 +357,7 @@ class ReportScreen(RunScreen):
         place = "first place" if placing is not None and placing.rank == 1 and placing.users > 1 else ""
         outcome = [Text(words, f"bold {tone.value}") for words in (word, place)]
         score = toned(score_text(run.score_s)), speedup_cell(ratio_of(run.speedup))
-        of = toned("the reference's speed" if run.speedup is not None and self.has_class("-wide") else "")
+        of = toned("over the task's reference" if run.speedup is not None and self.has_class("-wide") else "")
         show_text(self.headline, Text.assemble(what, " ", Text(" ").join(filter(None, [*outcome, *score, of, age]))))
         self.progress_line.show(read, self.now())
 
