@@ -256,7 +256,7 @@ class RunsScreen(RunScreen):
     def _nothing(self) -> str:
         whose = "No runs" if self._everyone else "You have no runs"
         where = f" on {self._gpu}" if self._gpu else ""
-        return f"{whose}{where} yet.\nPress s to submit a file; e on Tasks writes a starter and edits it."
+        return f"{whose}{where} yet.\nPress s to submit a file, or e on Tasks for a starter."
 
     def _details(self, line: Line) -> RenderableType:
         run, step = line.run, line.step

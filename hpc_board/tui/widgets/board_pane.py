@@ -178,7 +178,7 @@ class BoardPane(ListPane[Standing]):
 
     def _nothing(self) -> str:
         whose = "You have no results" if self._own_runs else "No results"
-        return f"{whose} on {self.gpu} yet.\nPress s to submit a file; e on Tasks writes a starter and edits it."
+        return f"{whose} on {self.gpu} yet.\nPress s to submit a file, or e on Tasks for a starter."
 
     def _about(self, page: Page) -> Text:
         removed = sum(run.remarks.removal is not None for run in self._uncounted)
