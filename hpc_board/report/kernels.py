@@ -53,7 +53,7 @@ def kernel_lines(kernels: Sequence[Kernel], where: str = "", *, with_rest: bool 
                 lines.append(f"{place}others: {_text('time_share', max(0.0, others))} of the time")
         else:
             rest += len(found) - len(shown)
-    more = [f"{count_text(rest, 'more kernel')} in the profile{where}"] if rest else []
+    more = [f"{rest:,} more in the profile{where}"] if rest else []
     yield Paragraph("\n".join([*lines, *more]))
 
 

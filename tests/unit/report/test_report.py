@@ -108,7 +108,7 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
         "case 2, kernel_0: 1.00 µs, 1,024 spill instructions",
         "case 2, kernel_1: 1.00 µs, 1,024 spill instructions",
     ]
-    assert "4 more kernels in the profile; all numbers: `hpc-board run 12 --json`" in lines
+    assert "4 more in the profile; all numbers: `hpc-board run 12 --json`" in lines
     function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
     assert "\nmemcpy: 50 % of the time\nothers: 50 % of the time\n" in text_of(run_report(finished(function), function))
 
@@ -649,7 +649,7 @@ def test_a_trial_names_no_run_where_the_rest_of_it_is() -> None:
     for told in (
         "35 lines left out; more:",
         "40 lines left out; full output:",
-        "more kernels in the profile; all numbers:",
+        "more in the profile; all numbers:",
         "more faults in",
     ):
         assert f"{told} `--json`" in text
