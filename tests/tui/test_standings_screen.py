@@ -115,6 +115,15 @@ async def test_a_board_without_rows_has_no_use_for_their_keys() -> None:
         assert disabled() == set()
 
 
+async def test_a_board_on_a_gpu_that_has_left_the_settings_says_which_one_it_is_instead() -> None:
+    async with app_on(
+        FakeBoard(runs=[run(7, RunState.FINISHED, gpu="V100", verdict=Verdict.PASS)])
+    ).run_test() as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "b")
+        assert toasts(pilot.app) == ["The settings have no V100 for this task; this is its board on H100."]
+
+
 async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
     board = long_board()
     async with app_on(board).run_test(size=(80, 24)) as pilot:

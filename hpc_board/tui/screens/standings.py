@@ -109,10 +109,14 @@ class StandingsScreen(RunScreen):
         return isinstance(target, targets.Standings) and target.task == self._task_name
 
     def turn_to(self, target: targets.Target) -> None:
-        if isinstance(target, targets.Standings) and target.gpu in self._gpus:
+        if not isinstance(target, targets.Standings) or target.gpu is None:
+            return
+        if target.gpu in self._gpus:
             self.tabs.active = f"gpu-{self._gpus.index(target.gpu)}"
             if target.user is not None:
                 self._seek(target.gpu, target.user)
+        elif self._gpus:
+            self.notify(f"The settings have no {target.gpu} for this task; this is its board on {self._gpu}.")
 
     def _find_gpus(self) -> tuple[tuple[str, ...], str]:
         """Return the GPUs of the boards, and the one to show: the target's, or else the best one."""
