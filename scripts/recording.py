@@ -38,7 +38,7 @@ STEPS: tuple[Step, ...] = (
     ("$", "hpc-board template heat --language Python -o mine.py"),
     ("Template of heat written to mine.py", "hpc-board mine.py"),
     ("Ready: heat on CPU, mode test", ("BTab", "BTab", "BTab", "BTab", "Enter")),
-    ("a pass is ranked", ("Down", "Down", "Down", "Down", "Enter")),
+    ("a pass is ranked", ("Down", "Down", "Enter")),
     ("Ready: heat on CPU, mode ranked", ("C-s",)),
     ("Rank 1 of 1 on CPU", ("b",)),
     ("[reference]", ("q",)),
