@@ -1,6 +1,7 @@
 """Tests of the app in use: each drives it through its keys and reads its screen."""
 
 import pwd
+import re
 import threading
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -861,6 +862,30 @@ async def test_an_answer_that_takes_long_is_waited_for_in_words_and_leaves_what_
         await until(pilot, lambda: text_of(app).splitlines()[0].rstrip().endswith("waiting 12 s"))
         board.free()
         await until(pilot, lambda: "waiting" not in text_of(app))
+
+
+async def test_the_clock_of_a_run_stops_while_the_board_does_not_answer() -> None:
+    board, hands = FakeBoard(), Hands()
+    app = BoardApp(lambda: board, now=hands, tick_seconds=3600, follow_seconds=3600)
+
+    def clock() -> str:
+        (found,) = re.findall(r"running for \S+ \w+", text_of(app))
+        return str(found)
+
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "enter")
+        before = clock()
+        board.failures["whole"] = StorageError("the disk is full")
+        for _ in range(2):
+            hands.now += timedelta(minutes=10)
+            app._post_tick()
+            await until(pilot, lambda: "the disk is fu" in text_of(app))
+            await settled(pilot)
+        assert clock() == before
+        board.failures.clear()
+        app._post_tick()
+        await until(pilot, lambda: clock() != before)
 
 
 @pytest.mark.parametrize(

@@ -352,14 +352,16 @@ class ReportScreen(RunScreen):
         word, tone = state(run)
         whose = "" if run.user == self.board.user else f" by {run.author}"
         what = toned(f"{run.task} on {run.gpu}, {run.mode}{whose}: ")
-        age = toned(since(run, self.now()), Tone.MUTED)
+        # While the board does not answer, nobody knows how long the run goes on.
+        now = (self.has_failed("run") and self.answered_at("run")) or self.now()
+        age = toned(since(run, now), Tone.MUTED)
         placing = read.placing
         place = "first place" if placing is not None and placing.rank == 1 and placing.users > 1 else ""
         outcome = [Text(words, f"bold {tone.value}") for words in (word, place)]
         score = toned(score_text(run.score_s)), speedup_cell(ratio_of(run.speedup))
         of = toned("over the task's reference" if run.speedup is not None and self.has_class("-wide") else "")
         show_text(self.headline, Text.assemble(what, " ", Text(" ").join(filter(None, [*outcome, *score, of, age]))))
-        self.progress_line.show(read, self.now())
+        self.progress_line.show(read, now)
 
 
 def _is_plain_pass(case: Case | BegunCase) -> bool:
