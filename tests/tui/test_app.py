@@ -732,6 +732,18 @@ async def test_no_error_of_the_board_ends_the_app(keys: tuple[str, ...]) -> None
         await until(pilot, lambda: "the disk is fu" in text_of(pilot.app))
 
 
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+async def test_a_message_is_above_the_box_of_an_error(size: tuple[int, int]) -> None:
+    board = FakeBoard(failures={"runs": StorageError("\n".join(["the disk is full"] * 20), hint="Free some space.")})
+    async with app_on(board).run_test(size=size, notifications=True) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "t")
+        await until(pilot, lambda: bool(pilot.app.screen.query("Toast")))
+        box, toast = (pilot.app.screen.query_one(name).region for name in ("ErrorBox", "Toast"))
+        assert box.height > 1
+        assert toast.bottom <= box.y
+
+
 @pytest.mark.usefixtures("every_paint")
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_hostile_text_is_shown_as_text(size: tuple[int, int]) -> None:

@@ -63,6 +63,9 @@ _HOLD_HELP = (
 USER_KEY = binding("user", id="row.user")
 """The binding of a screen with a `user_in_hand`."""
 
+_HINT_SECONDS = 3.0
+"""The time for which the reason of a key without effect is shown."""
+
 _VERB_OF = {verb.key: name for name, verb in VERBS.items()}
 
 NOTHING_SELECTED = "Nothing is selected."
@@ -499,9 +502,9 @@ class BoardScreen(Screen[None]):
     def on_key(self, event: events.Key) -> None:
         active = self.active_bindings.get(event.key)
         if active is not None and not active.enabled:
-            self.notify(self.reason_against(active.binding.action))
+            self.notify(self.reason_against(active.binding.action), timeout=_HINT_SECONDS)
         elif active is None and (name := _VERB_OF.get(event.key)) is not None:
-            self.notify(self.lacks(name))
+            self.notify(self.lacks(name), timeout=_HINT_SECONDS)
 
     def lacks(self, name: str) -> str:
         """Return the reason for which a verb has no key here now, or the place where it has one."""
