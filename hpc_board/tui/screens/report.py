@@ -352,7 +352,7 @@ class ReportScreen(RunScreen):
         word, tone = state(run)
         whose = "" if run.user == self.board.user else f" by {run.author}"
         what = toned(f"{run.task} on {run.gpu}, {run.mode}{whose}: ")
-        # While the board does not answer, nobody knows how long the run goes on.
+        # While the board does not answer, the run may have ended.
         now = (self.has_failed("run") and self.answered_at("run")) or self.now()
         age = toned(since(run, now), Tone.MUTED)
         placing = read.placing
